@@ -1,0 +1,153 @@
+"""Requests, the Responses to them, and the Grants that approvals make."""
+
+import pgtrigger
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from .. import states
+from .base import Now, TenantKey, TenantRow, kept, one_of, steps_only
+from .tenancy import Environment
+from .work import Run, Session
+
+KINDS = ["wait_user", "wait_approval", "wait_effect"]
+
+
+class Request(TenantRow):
+    """One thing a Run has stopped at. What it asks never changes; a change is another Request that supersedes it."""
+
+    session = TenantKey(Session)
+    run = TenantKey(Run)
+    environment = TenantKey(Environment)
+    kind = models.CharField(max_length=20, choices=[(kind, kind) for kind in KINDS])
+    key = models.CharField(max_length=200, db_comment="the agent's own name of this wait in its Run (R04)")
+    number = models.IntegerField(default=1)
+    replaces = TenantKey("self", null=True)
+    stops = models.BooleanField(default=True, db_comment="false: raised after its Run went on or ended (R23)")
+    state = models.CharField(max_length=20, choices=states.choices(states.REQUEST), default="pending")
+    outcome = models.CharField(max_length=20, choices=states.choices(states.OUTCOMES), null=True)
+    accepts = models.JSONField(db_comment="which responses it accepts, as data (R02)")
+    epoch = models.IntegerField(default=1)
+
+    # wait_user: untrusted text and the form
+    prompt = models.TextField(blank=True)
+    schema = models.JSONField(null=True)
+
+    # wait_approval: the Action, bound once
+    action_name = models.CharField(max_length=200, blank=True)
+    action_version = models.CharField(max_length=40, blank=True)
+    parameters = models.BinaryField(null=True, db_comment="canonical bytes; shown, digested and dispatched from here")
+    action_bytes = models.BinaryField(null=True)
+    action_hash = models.CharField(max_length=64, blank=True, db_comment="equal Actions have equal hashes")
+    digest = models.CharField(max_length=64, blank=True)
+    described = models.JSONField(default=dict, db_comment="title, consequence, reversibility, from the registration")
+    claim = models.TextField(blank=True, db_comment="what the agent says; unchecked")
+    policy = models.JSONField(null=True, db_comment="the Policy as it was when this was raised (R17)")
+
+    # wait_effect
+    effect = TenantKey("runtime_app.Effect", null=True)
+
+    created_at = models.DateTimeField(db_default=Now())
+    expires_at = models.DateTimeField(null=True)
+    resolved_at = models.DateTimeField(null=True)
+    resolved_by = models.CharField(max_length=150, blank=True, db_comment="a stable name; the Response has the account")
+
+    class Meta:
+        constraints = [
+            one_of("kind", KINDS, "request_kind_known"),
+            one_of("state", states.REQUEST, "request_state_known"),
+            models.CheckConstraint(condition=Q(state="resolved", outcome__isnull=False) | ~Q(state="resolved") & Q(outcome=None), name="request_outcome_when_resolved"),
+            models.CheckConstraint(condition=Q(state="pending", resolved_at=None) | ~Q(state="pending") & Q(resolved_at__isnull=False), name="request_ended_says_when"),
+            models.CheckConstraint(condition=~Q(kind="wait_approval") | Q(action_bytes__isnull=False, policy__isnull=False) & ~Q(digest=""), name="request_approval_is_bound"),
+            # an unknown never expires, and has an Effect (R23)
+            models.CheckConstraint(condition=~Q(kind="wait_effect") | Q(effect__isnull=False, expires_at=None), name="request_effect_never_expires"),
+            # an agent's key names one wait of its Run (R04)
+            models.UniqueConstraint(fields=["run", "key", "number"], name="request_key_once"),
+            models.UniqueConstraint(fields=["run", "key"], condition=Q(state="pending"), name="request_key_pending_once"),
+            # exactly one pending question about one Effect (R23)
+            models.UniqueConstraint(fields=["effect"], condition=Q(state="pending", kind="wait_effect"), name="request_effect_asked_once"),
+        ]
+        indexes = [
+            models.Index(fields=["tenant", "expires_at", "id"], condition=Q(state="pending"), name="request_pending"),
+            models.Index(fields=["expires_at"], condition=Q(state="pending", expires_at__isnull=False), name="request_expiring"),
+            models.Index(fields=["tenant", "action_hash"], condition=~Q(action_hash=""), name="request_equal_action"),
+        ]  # fmt: skip
+        triggers = [
+            kept(),
+            steps_only(states.steps(states.REQUEST)),
+            pgtrigger.ReadOnly(
+                name="bound",
+                fields=[
+                    "tenant", "session", "run", "environment", "kind", "key", "number", "replaces", "accepts", "prompt",
+                    "schema", "action_name", "action_version", "parameters", "action_bytes", "action_hash", "digest",
+                    "described", "claim", "policy", "effect", "created_at", "expires_at",
+                ],  # fmt: skip
+            ),
+        ]
+
+
+class Response(TenantRow):
+    """What one actor said: to one Request, or, for a cancel, of one Run. Only what was accepted is kept (R09)."""
+
+    KINDS = ["answer", "approve", "deny", "finding", "recover", "cancel", "void"]
+
+    session = TenantKey(Session)
+    run = TenantKey(Run)
+    request = TenantKey(Request, null=True)
+    kind = models.CharField(max_length=10, choices=[(kind, kind) for kind in KINDS])
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", db_index=False)
+    name = models.CharField(max_length=150, db_comment="the person's name at that time")
+    response_id = models.UUIDField()
+    same = models.CharField(max_length=64, db_comment="hash of kind, content and message: what a repeat must equal")
+    content = models.JSONField(default=dict)
+    suggestion = models.TextField(blank=True, db_comment="canonical JSON of suggested parameters (R19)")
+    message = models.TextField(blank=True)
+    recorded = models.JSONField(default=dict, db_comment="the outcome a repeat gets again")
+    at = models.DateTimeField(db_default=Now())
+    spent_at = models.DateTimeField(null=True, db_comment="a vote whose author lost the right (R18)")
+
+    class Meta:
+        constraints = [
+            one_of("kind", ["answer", "approve", "deny", "finding", "recover", "cancel", "void"], "response_kind_known"),
+            models.UniqueConstraint(fields=["tenant", "user", "response_id"], name="response_id_once"),
+            # one person, one vote that counts (T22)
+            models.UniqueConstraint(fields=["request", "user"], condition=Q(kind__in=["approve", "deny"], spent_at=None), name="response_one_vote"),
+        ]  # fmt: skip
+        indexes = [
+            models.Index(fields=["request"], condition=Q(request__isnull=False), name="response_of_request"),
+            models.Index(fields=["run"], condition=~Q(suggestion=""), name="response_suggested"),
+        ]
+        triggers = [
+            kept(),
+            pgtrigger.ReadOnly(
+                name="said",
+                fields=["tenant", "run", "request", "kind", "user", "name", "response_id", "same", "content", "suggestion", "message", "at"],
+            ),
+        ]  # fmt: skip
+
+
+class Grant(TenantRow):
+    """One dispatch of one digest, until a stated time (R16)."""
+
+    request = TenantKey(Request)
+    run = TenantKey(Run)
+    digest = models.CharField(max_length=64)
+    state = models.CharField(max_length=10, choices=states.choices(states.GRANT), default="unused")
+    by_policy = models.BooleanField(default=False)
+    epoch = models.IntegerField(default=1)
+    made_at = models.DateTimeField(db_default=Now())
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+    void_why = models.CharField(max_length=200, blank=True)
+
+    class Meta:
+        constraints = [
+            one_of("state", states.GRANT, "grant_state_known"),
+            models.UniqueConstraint(fields=["request"], name="grant_one_a_request"),
+        ]
+        indexes = [models.Index(fields=["run"], condition=Q(state="unused"), name="grant_unused")]
+        triggers = [
+            kept(),
+            steps_only(states.steps(states.GRANT)),
+            pgtrigger.ReadOnly(name="bound", fields=["tenant", "request", "run", "digest", "by_policy", "epoch", "expires_at"]),
+        ]  # fmt: skip
