@@ -96,16 +96,13 @@ def _number(each: Field, value: Any) -> int | float:
         raise Wrong("Must be a whole number.")
     if not whole and not isinstance(value, float | Number):
         raise Wrong("Must be a number.")
-    try:
-        kept = kept(value, "it")
-    except InvalidInput:
-        raise Wrong("Has more digits than can be kept exactly.") from None
+    number = unchanged(value)
     low, high = each.limits.get("minimum"), each.limits.get("maximum")
-    if low is not None and exact(kept) < exact(low):
+    if low is not None and exact(number) < exact(low):
         raise Wrong(f"Must be {written(low)} or more.")
-    if high is not None and exact(kept) > exact(high):
+    if high is not None and exact(number) > exact(high):
         raise Wrong(f"Must be {written(high)} or less.")
-    return kept
+    return number
 
 
 def _one(each: Field, value: Any) -> Any:
@@ -159,13 +156,16 @@ def _chosen(each: Field, text: str) -> Any:
     raise Wrong("Must be one of the choices.")
 
 
-def kept(number: int | float | Number, where: str) -> int | float:
-    """The plain number, if it is the same number."""
-    kept = canonical.plain(number)
-    canonical.dump(kept)
-    if isinstance(number, Number) and exact(kept) != number:
-        raise InvalidInput(f"{where} has a number with more digits than can be kept exactly.")
-    return kept
+def unchanged(number: int | float | Number) -> int | float:
+    """The plain number if it is the same number, else `Wrong`."""
+    try:
+        found = canonical.plain(number)
+        canonical.dump(found)
+    except InvalidInput:
+        raise Wrong("Is not a number that can be kept.") from None
+    if isinstance(number, Number) and exact(found) != number:
+        raise Wrong("Has more digits than can be kept exactly.")
+    return found
 
 
 def exact(number: int | float) -> Decimal:

@@ -23,7 +23,7 @@ from typing import Any
 from . import canonical
 from .canonical import Number
 from .errors import InvalidInput, InvalidResponse
-from .fields import CHOICES, TEXT, Choice, Field, Wrong, exact, kept, legal, typed, written
+from .fields import CHOICES, TEXT, Choice, Field, Wrong, exact, legal, typed, unchanged, written
 
 FIELDS = 50
 LABEL = 200  # characters of a title or a choice
@@ -32,7 +32,7 @@ HINT = 2_000  # characters of a description
 RESERVED = frozenset({"response_id", "session", "message", "csrfmiddlewaretoken"})
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
-_SECRET_NAME = re.compile(r"((current|new|old)?(password|passwd|passphrase)|one-?time-?code|otp|cvc|cvv)", re.IGNORECASE)
+_SECRET_NAME = re.compile(r"(?i)((current|new|old)[_-]?)?(password|passwd|passphrase)|one[_-]?time[_-]?code|otp|cvc|cvv")
 _SECRET_KEYWORDS = frozenset({"secret", "writeOnly", "x-secret"})
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
@@ -189,7 +189,7 @@ def _option(given: Any, titled: bool, type_: Any, where: str) -> Choice:
         given = given.get("const")
     if not isinstance(given, str | int | float | Number):
         raise InvalidInput(f"A choice of {where} is a text, a number or a boolean.")
-    value = given if isinstance(given, str) else kept(given, where)
+    value = given if isinstance(given, str) else _number(given, where)
     names = {bool: ("boolean",), str: ("string",), int: ("integer", "number"), float: ("number",)}[type(value)]
     if type_ is not None and type_ not in names:
         raise InvalidInput(f"A choice of {where} is not of the type stated.")
@@ -210,7 +210,7 @@ def _limits(given: dict, kind: str, names: tuple[str, ...], where: str) -> dict:
         most = {"minLength": TEXT, "maxLength": TEXT, "minItems": CHOICES, "maxItems": CHOICES}.get(name)
         if most is not None and not 0 <= limit <= most:
             raise InvalidInput(f"{where}: {name} is from 0 to {most:,}.")
-        limits[name] = kept(limit, where)
+        limits[name] = _number(limit, where)
     if kind in ("text", "long"):
         limits.setdefault("maxLength", TEXT)
     low, high = (limits.get(name) for name in names or ("", ""))
@@ -230,15 +230,20 @@ def _with_default(made: Field, given: dict, where: str) -> Field:
 
 def _property(made: Field) -> dict:
     """What `fields` would read as this field."""
-    written_as = {
-        "choice": lambda: _listed(made.choices),
-        "several": lambda: {"type": "array", "items": _listed(made.choices), "uniqueItems": True},
-        "text": lambda: {"type": "string"},
-        "long": lambda: {"type": "string", "format": "long"},
-        "date": lambda: {"type": "string", "format": "date"},
-    }.get(made.kind, lambda: {"type": made.kind})()
-    kept = {"title": made.title} | ({"description": made.hint} if made.hint else {}) | written_as | made.limits
-    return kept if made.default is None else kept | {"default": made.default}
+    match made.kind:
+        case "choice":
+            written_as = _listed(made.choices)
+        case "several":
+            written_as = {"type": "array", "items": _listed(made.choices), "uniqueItems": True}
+        case "text":
+            written_as = {"type": "string"}
+        case "long" | "date":
+            written_as = {"type": "string", "format": made.kind}
+        case _:
+            written_as = {"type": made.kind}
+    hint = {"description": made.hint} if made.hint else {}
+    default = {} if made.default is None else {"default": made.default}
+    return {"title": made.title} | hint | written_as | made.limits | default
 
 
 def _listed(choices: list[Choice]) -> dict:
@@ -248,13 +253,13 @@ def _listed(choices: list[Choice]) -> dict:
 
 
 def _judged(found: list[Field], values: dict, wrong: dict[str, str]) -> dict:
-    legal = {}
+    accepted = {}
     for each in found:
         if each.name in wrong:
             continue
         try:
             if each.name in values:
-                legal[each.name] = legal(each, values[each.name])
+                accepted[each.name] = legal(each, values[each.name])
             elif each.required:
                 raise Wrong(_MISSING.get(each.kind, "Choose one."))
         except Wrong as error:
@@ -264,7 +269,14 @@ def _judged(found: list[Field], values: dict, wrong: dict[str, str]) -> dict:
     if wrong:
         count = "One field is" if len(wrong) == 1 else f"{len(wrong)} fields are"
         raise InvalidResponse(f"{count} not as the form asks. Nothing was recorded.", fields=wrong)
-    return legal
+    return accepted
+
+
+def _number(given: Any, where: str) -> int | float:
+    try:
+        return unchanged(given)
+    except Wrong as error:
+        raise InvalidInput(f"{where}, a number: {error}") from None
 
 
 def _object(given: Any, where: str) -> dict:
