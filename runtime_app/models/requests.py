@@ -36,8 +36,7 @@ class Request(TenantRow):
     # wait_approval: the Action, bound once
     action_name = models.CharField(max_length=200, blank=True)
     action_version = models.CharField(max_length=40, blank=True)
-    parameters = models.BinaryField(null=True, db_comment="canonical bytes; shown, digested and dispatched from here")
-    action_bytes = models.BinaryField(null=True)
+    action_bytes = models.BinaryField(null=True, db_comment="made once; shown, digested and dispatched from here")
     action_hash = models.CharField(max_length=64, blank=True, db_comment="equal Actions have equal hashes")
     digest = models.CharField(max_length=64, blank=True)
     described = models.JSONField(default=dict, db_comment="title, consequence, reversibility, from the registration")
@@ -51,6 +50,11 @@ class Request(TenantRow):
     expires_at = models.DateTimeField(null=True)
     resolved_at = models.DateTimeField(null=True)
     resolved_by = models.CharField(max_length=150, blank=True, db_comment="a stable name; the Response has the account")
+
+    @property
+    def parameters(self) -> bytes:
+        """The canonical bytes of the parameters: what follows the header line of the Action's bytes."""
+        return bytes(self.action_bytes).partition(b"\n")[2]
 
     class Meta:
         constraints = [
@@ -79,7 +83,7 @@ class Request(TenantRow):
                 name="bound",
                 fields=[
                     "tenant", "session", "run", "environment", "kind", "key", "number", "replaces", "accepts", "prompt",
-                    "schema", "action_name", "action_version", "parameters", "action_bytes", "action_hash", "digest",
+                    "schema", "action_name", "action_version", "action_bytes", "action_hash", "digest",
                     "described", "claim", "policy", "effect", "created_at", "expires_at",
                 ],  # fmt: skip
             ),

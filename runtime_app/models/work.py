@@ -109,7 +109,6 @@ class Blocker(TenantRow):
     action_name = models.CharField(max_length=200, blank=True)
     action_version = models.CharField(max_length=40, blank=True)
     action_bytes = models.BinaryField(null=True)
-    parameters = models.BinaryField(null=True)
     action_hash = models.CharField(max_length=64, blank=True)
     digest = models.CharField(max_length=64, blank=True)
     claim = models.TextField(blank=True)
@@ -122,6 +121,11 @@ class Blocker(TenantRow):
     supplied_at = models.DateTimeField(null=True)
     count = models.IntegerField(default=1)
     created_at = models.DateTimeField(db_default=Now())
+
+    @property
+    def parameters(self) -> bytes:
+        """As `Request.parameters`."""
+        return bytes(self.action_bytes).partition(b"\n")[2]
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run"], name="blocker_one_a_run")]

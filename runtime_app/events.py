@@ -1,0 +1,117 @@
+"""Events: appended under their Session's lock, read after a cursor (R36, R37). A push is a hint, never the data (R39)."""
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from django.db import connection
+from django.db.models import F, Max
+
+from .errors import CursorInvalid
+from .models import Epoch, Event, Session
+from .permissions import Actor, Context, find
+
+NEWS = "sayso_news"  # a channel per installation: "<tenant> <session> <seq>"
+WORK = "sayso_work"  # "" when something became claimable, "cancel <run>" when a worker has to stop
+
+PAGE = 500
+
+
+@dataclass
+class Log:
+    """The Events of one transition, written together just before its commit, with the hints that go out with it."""
+
+    session: Session
+    actor: Actor
+    drafts: list[Event] = field(default_factory=list)
+    hints: list[tuple[str, str]] = field(default_factory=list)
+
+    def note(self, kind: str, *, run=None, subject: UUID | None = None, actor: Actor | None = None, **data) -> None:
+        by = actor or self.actor
+        self.drafts.append(
+            Event(
+                tenant_id=self.session.tenant_id,
+                session_id=self.session.pk,
+                run_id=run.pk if run else None,
+                kind=kind,
+                actor_kind=by.kind,
+                actor_id=by.id,
+                actor_name=by.name,
+                subject=subject,
+                data=data,
+                epoch=run.epoch if run else 1,
+            )
+        )
+
+    def work(self, payload: str = "") -> None:
+        if (WORK, payload) not in self.hints:
+            self.hints.append((WORK, payload))
+
+    def write(self) -> None:
+        """Number and insert. The caller holds the Session's lock, so the numbers have no gap for any reader (I16)."""
+        if self.drafts:
+            for seq, event in enumerate(self.drafts, self.session.last_seq + 1):
+                event.seq = seq
+            self.session.last_seq += len(self.drafts)
+            Session.objects.filter(pk=self.session.pk).update(last_seq=F("last_seq") + len(self.drafts))
+            Event.objects.bulk_create(self.drafts)
+            self.hints.append((NEWS, f"{self.session.tenant_id} {self.session.pk} {self.session.last_seq}"))
+        if self.hints:
+            # delivered at commit, or never: a hint cannot overtake its rows
+            with connection.cursor() as cursor:
+                calls = ", ".join(["pg_notify(%s, %s)"] * len(self.hints))
+                cursor.execute(f"select {calls}", [part for hint in self.hints for part in hint])
+
+
+# ---------------------------------------------------------------- cursors
+
+
+def cursor_of(session_id: UUID, seq: int, epoch: int) -> str:
+    """Opaque outside: what it is of, the epoch, the place (R37)."""
+    text = json.dumps([str(session_id), epoch, seq], separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def place(cursor: str, session: Session, epoch: int) -> int | None:
+    """The seq that `cursor` has seen, or None for an explicit gap (another epoch). CursorInvalid for one that is not of
+    this Session or is of the future."""
+    try:
+        of, of_epoch, seq = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        if len(cursor) > 200 or type(seq) is not int or type(of_epoch) is not int or seq < 0:
+            raise ValueError
+    except (ValueError, TypeError, binascii.Error, RecursionError):
+        raise CursorInvalid("This is not a cursor. Start again without one.") from None
+    if of != str(session.pk):
+        raise CursorInvalid("This cursor is of another Session. Start again without one.")
+    if of_epoch != epoch:
+        return None
+    if seq > session.last_seq:
+        raise CursorInvalid("This cursor is of the future. Start again without one.")
+    return seq
+
+
+@dataclass(frozen=True)
+class Page:
+    """Some Events in order, the cursor after them, and whether the way to them has a gap."""
+
+    events: list[Event]
+    cursor: str
+    gap: bool
+    more: bool
+
+
+def after(context: Context, session_id, cursor: str | None = None, limit: int = PAGE) -> Page:
+    """The Events of a Session after `cursor`, at most `limit`, in order, each once (R37)."""
+    session = find(Session, context, session_id)
+    epoch = current_epoch()
+    seen = place(cursor, session, epoch) if cursor else 0
+    found = list(Event.objects.filter(session_id=session.pk, seq__gt=seen or 0).order_by("seq")[: limit + 1])
+    events = found[:limit]
+    last = events[-1].seq if events else (seen or 0)
+    return Page(events, cursor_of(session.pk, last, epoch), gap=seen is None, more=len(found) > limit)
+
+
+def current_epoch() -> int:
+    return Epoch.objects.aggregate(now=Max("number"))["now"] or 1

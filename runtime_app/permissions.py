@@ -1,0 +1,197 @@
+"""The only doors from an id to a row, and who may do what. Default: no.
+
+A Context remembers no permission: everything is read from the database at the moment it is asked (R06).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from uuid import UUID
+
+from django.db.models import Q
+
+from .errors import NotAuthorized, NotFound
+from .ids import parse_id
+from .models import Environment, Instance, Membership, Request, Response, Role, Run, Tenant
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Who acts. `kind`: person, agent or system; `id`: the account, the Instance, or the system part's name."""
+
+    kind: str
+    id: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Context:
+    """The (actor, tenant) of one call."""
+
+    tenant_id: UUID
+    actor: Actor
+
+    @cached_property
+    def user_id(self) -> int | None:
+        return int(self.actor.id) if self.actor.kind == "person" else None
+
+
+@dataclass(frozen=True)
+class Roles:
+    """A member's roles as they were read: pairs of a name and an environment's id, None for the whole tenant."""
+
+    held: frozenset[tuple[str, UUID | None]]
+
+    @property
+    def names(self) -> set[str]:
+        return {name for name, _ in self.held}
+
+    def has(self, name: str, environment_id: UUID | None = None) -> bool:
+        return (name, None) in self.held or (name, environment_id) in self.held
+
+
+def person(user) -> Actor:
+    return Actor("person", str(user.pk), user.get_full_name() or user.get_username())
+
+
+def system(part: str, tenant_id: UUID) -> Context:
+    """The Context of our own worker, sweep or policy: the system, named."""
+    return Context(tenant_id, Actor("system", part, part))
+
+
+def agent(instance: Instance) -> Context:
+    return Context(instance.tenant_id, Actor("agent", str(instance.pk), instance.agent))
+
+
+def member(user, slug: str) -> tuple[Tenant, Context]:
+    """The tenant at /t/<slug>/ and this user's Context in it. NotFound for an outsider as for a tenant that is not (R07)."""
+    tenant = Tenant.objects.filter(
+        pk__in=Membership.objects.filter(user_id=user.pk, user__is_active=True).values("tenant_id"), slug=str(slug)
+    ).first()
+    if tenant is None:
+        raise NotFound
+    return tenant, Context(tenant.pk, person(user))
+
+
+def memberships(user):
+    """The tenants this user belongs to, by name."""
+    return Tenant.objects.filter(
+        pk__in=Membership.objects.filter(user_id=user.pk, user__is_active=True).values("tenant_id")
+    ).order_by("name")
+
+
+def visible(model, context: Context):
+    """The rows of `model` that the caller may see: a query to build on. Every member may view."""
+    rows = model.objects.filter(tenant_id=context.tenant_id)
+    if context.actor.kind != "person":
+        return rows
+    return rows.filter(
+        tenant_id__in=Membership.objects.filter(
+            tenant_id=context.tenant_id, user_id=context.user_id, user__is_active=True
+        ).values("tenant_id")
+    )
+
+
+def find(model, context: Context, id):
+    """The one row with this id that the caller may see, by one query. Unknown, foreign and not an id: NotFound (R07)."""
+    # text that is no id is looked for all the same, under an id that nothing has: same query, same time
+    row = visible(model, context).filter(pk=parse_id(id) or UUID(int=0)).first()
+    if row is None:
+        raise NotFound
+    return row
+
+
+def roles(context: Context) -> Roles:
+    """The caller's roles now, by one query. NotFound when the caller is no member any more."""
+    rows = list(
+        Membership.objects.filter(
+            tenant_id=context.tenant_id, user_id=context.user_id, user__is_active=True
+        ).values_list("roles__name", "roles__environment_id")
+    )
+    if not rows:
+        raise NotFound
+    return Roles(frozenset((name, environment) for name, environment in rows if name))
+
+
+# ---------------------------------------------------------------- who may respond
+
+
+NEEDED = {"wait_user": "responder", "wait_effect": "operator"}
+VERBS = {"responder": "answer questions", "operator": "settle effects", "approver": "approve", "admin": "decide"}
+
+
+def needed_role(request: Request) -> str:
+    """The role that a Response to this Request takes."""
+    return request.policy["role"] if request.kind == "wait_approval" else NEEDED[request.kind]
+
+
+def holders(request: Request, role: str | None = None) -> dict[int, str]:
+    """Everybody who holds the needed role there now: account to name. One query."""
+    rows = Role.objects.filter(
+        Q(environment_id=None) | Q(environment_id=request.environment_id),
+        tenant_id=request.tenant_id,
+        name=role or needed_role(request),
+        membership__user__is_active=True,
+    ).values_list("membership__user_id", *(f"membership__user__{part}" for part in ("first_name", "last_name", "username")))
+    return {pk: f"{first} {last}".strip() or username for pk, first, last, username in rows}
+
+
+def stakes(request: Request, policy: dict | None = None) -> dict[int, str]:
+    """Accounts with a stake in this approval, each with what it is (R18). Empty where the policy admits them."""
+    policy = policy or request.policy
+    if request.kind != "wait_approval":
+        return {}
+    if policy["allow_stake"] and not Environment.objects.filter(pk=request.environment_id, protected=True).exists():
+        return {}
+    run = Run.objects.select_related("instance").get(pk=request.run_id)
+    found = {run.instance.owner_id: "you own the agent that asks"}
+    if run.initiator_id:
+        found[run.initiator_id] = "you started this Run"
+    suggested = Response.objects.filter(
+        run_id=request.run_id, request__action_name=request.action_name, kind="deny"
+    ).exclude(suggestion="")
+    for user_id in suggested.values_list("user_id", flat=True):
+        found[user_id] = "you suggested other parameters for this action in this Run"
+    return found
+
+
+def entitled(request: Request, policy: dict | None = None) -> dict[int, str]:
+    """Everybody whose Response counts now: the role, and no stake. What R18's recount and R21's answer stand on."""
+    staked = stakes(request, policy)
+    role = policy["role"] if policy else None
+    return {user_id: name for user_id, name in holders(request, role).items() if user_id not in staked}
+
+
+def who_could(request: Request) -> list[str]:
+    """The names of those who could respond to this Request now (R21)."""
+    return sorted(entitled(request).values())
+
+
+def why_not(context: Context, request: Request, held: Roles | None = None) -> NotAuthorized | None:
+    """Why the caller may not respond to this Request, or None: asked by the page and by the transition alike (R21)."""
+    if context.actor.kind != "person":
+        return NotAuthorized("A credential never answers, approves or settles; a signed-in person does.", permission="person")
+    held = held or roles(context)
+    role = needed_role(request)
+    if not held.has(role, request.environment_id):
+        where = Environment.objects.values_list("name", flat=True).get(pk=request.environment_id)
+        return NotAuthorized(
+            f"You may not {VERBS[role]} here: that takes the role {role}"
+            + (f", for the whole tenant or for {where}." if role in ("approver", "operator") else "."),
+            permission=role,
+        )
+    if stake := stakes(request).get(context.user_id):
+        return NotAuthorized(f"You have a stake in this: {stake}. Somebody else has to decide.", stake=stake)
+    if request.kind == "wait_approval" and request.policy["fresh_sign_in"]:
+        # nobody can prove a fresh sign-in yet; a policy that demands one is not weakened meanwhile
+        return NotAuthorized("The policy asks for a fresh sign-in, which this version cannot take.", permission="fresh_sign_in")
+    return None
+
+
+def may_operate(context: Context, environment_id: UUID, held: Roles | None = None) -> NotAuthorized | None:
+    """Why the caller may not start or cancel Runs there, or None."""
+    if context.actor.kind == "system":
+        return None
+    if context.actor.kind == "person" and (held or roles(context)).has("operator", environment_id):
+        return None
+    return NotAuthorized("You may not start or cancel Runs here: that takes the role operator.", permission="operator")
+

@@ -1,0 +1,59 @@
+"""What one may say to a Request (spec section 3). Plain data; what each Request accepts is in its `accepts` (R02)."""
+
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from .ids import uuid7
+
+
+@dataclass(frozen=True)
+class Answer:
+    """To a `wait_user`: typed values that satisfy its schema."""
+
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Approve:
+    """To a `wait_approval`: this digest and no other. `confirm` repeats the environment's name where the policy wants it typed."""
+
+    digest: str
+    confirm: str = ""
+
+
+@dataclass(frozen=True)
+class Deny:
+    """To a `wait_approval`. `suggestion`: JSON text of the parameters the agent might ask for instead (R19)."""
+
+    digest: str
+    suggestion: str | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """To a `wait_effect`: what was established (`committed`, `not_committed`, `unknown`) and where that can be looked up."""
+
+    outcome: str
+    reference: str = ""
+
+
+@dataclass(frozen=True)
+class Recover:
+    """To a `wait_effect`: start the recovery action registered under this name (R24)."""
+
+    action: str
+
+
+Said = Answer | Approve | Deny | Finding | Recover
+
+
+@dataclass(frozen=True)
+class Resume:
+    """A Response to exactly one Request. `response_id` is made by the client: the same again changes nothing (R09)."""
+
+    session_id: UUID | str
+    request_id: UUID | str
+    response: Said
+    message: str = ""
+    response_id: UUID | str = field(default_factory=uuid7)
