@@ -32,7 +32,7 @@ HINT = 2_000  # characters of a description
 RESERVED = frozenset({"response_id", "session", "message", "csrfmiddlewaretoken"})
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
-_SECRET_NAME = re.compile(r"(?i)((current|new|old)[_-]?)?(password|passwd|passphrase)|one[_-]?time[_-]?code|otp|cvc|cvv")
+_SECRET_NAME = re.compile(r"(?i)(current[_-]|new[_-])?(password|passwd|passphrase)|one[_-]?time[_-]?code|otp|cvc|cvv")
 _SECRET_KEYWORDS = frozenset({"secret", "writeOnly", "x-secret"})
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
@@ -175,7 +175,7 @@ def _options(given: dict, where: str) -> list[Choice]:
     if not isinstance(listed, list) or not 1 <= len(listed) <= CHOICES:
         raise InvalidInput(f"{where} has 1 to {CHOICES} choices.")
     options = [_option(each, "oneOf" in given, given.get("type"), where) for each in listed]
-    if len({each.text for each in options}) != len(options):
+    if min(len({each.text for each in options}), len({each.label for each in options})) < len(options):
         raise InvalidInput(f"{where} has two choices that are written alike.")
     return options
 
@@ -265,7 +265,7 @@ def _judged(found: list[Field], values: dict, wrong: dict[str, str]) -> dict:
         except Wrong as error:
             wrong[each.name] = str(error)
     known = {each.name for each in found}
-    wrong |= {str(name): "This form has no such field." for name in values if name not in known}
+    wrong |= {str(name)[:LABEL]: "This form has no such field." for name in values if name not in known}
     if wrong:
         count = "One field is" if len(wrong) == 1 else f"{len(wrong)} fields are"
         raise InvalidResponse(f"{count} not as the form asks. Nothing was recorded.", fields=wrong)
