@@ -1,0 +1,23 @@
+"""One event, one line of JSON. Nothing that was logged can end the line or speak to a terminal (T62)."""
+
+import json
+import logging
+from datetime import UTC, datetime
+
+
+class Line(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if isinstance(facts := getattr(record, "facts", None), dict):
+            fields |= facts
+        if status := getattr(record, "status_code", None):
+            fields["status"] = status
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        # ensure_ascii escapes C0, C1 and everything bidirectional; DEL is the one control character it leaves.
+        return json.dumps(fields, default=str).replace("\x7f", "\\u007f")
