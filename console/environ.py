@@ -9,6 +9,8 @@ from typing import Any
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
+from psycopg.conninfo import conninfo_to_dict
+
 ROOT = Path(__file__).resolve().parent.parent
 LOCAL = {"localhost", "127.0.0.1", "::1"}
 
@@ -198,6 +200,15 @@ def read(environment=os.environ) -> dict[str, Any]:
         )
     values["SAYSO_SECRET_KEY"] = values["SAYSO_SECRET_KEY"] or kept_secret(values["SAYSO_ORIGIN"], values["SAYSO_DATA"])
     return values
+
+
+def database(url: str, *, pooled: bool) -> dict[str, Any]:
+    """An entry of Django's DATABASES."""
+    parts = conninfo_to_dict(url)
+    names = {"HOST": "host", "PORT": "port", "USER": "user", "PASSWORD": "password", "NAME": "dbname"}
+    found = {name: parts.pop(key, "") for name, key in names.items()}
+    pool = {"pool": {"min_size": 1, "max_size": 8, "timeout": 10}} if pooled else {}
+    return {"ENGINE": "django.db.backends.postgresql", "CONN_MAX_AGE": 0, "OPTIONS": parts | pool, **found}
 
 
 def kept_secret(origin: list[str], data: Path) -> str:

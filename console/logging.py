@@ -4,6 +4,18 @@ import json
 import logging
 from datetime import UTC, datetime
 
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"()": "console.logging.Line"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": "INFO"},
+    "loggers": {
+        "django": {"handlers": []},  # to the root alone
+        "daphne": {"level": "WARNING"},
+    },
+}
+
 
 class Line(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:

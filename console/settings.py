@@ -4,8 +4,8 @@ from urllib.parse import urlsplit
 
 from csp.constants import NONCE, NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
-from psycopg.conninfo import conninfo_to_dict
 
+import console.logging
 from console import environ
 from console.environ import ROOT
 
@@ -68,19 +68,9 @@ TEMPLATES = [
     }
 ]
 
-
-def database(url: str, pooled: bool) -> dict:
-    parts = conninfo_to_dict(url)
-    names = {"HOST": "host", "PORT": "port", "USER": "user", "PASSWORD": "password", "NAME": "dbname"}
-    found = {name: parts.pop(key, "") for name, key in names.items()}
-    pool = {"pool": {"min_size": 1, "max_size": 8, "timeout": 10}} if pooled else {}
-    return {"ENGINE": "django.db.backends.postgresql", "CONN_MAX_AGE": 0, "OPTIONS": parts | pool, **found}
-
-
 MIGRATES = ENVIRONMENT["SAYSO_ROLE"] == "owner"
-DATABASES = {
-    "default": database(ENVIRONMENT["DATABASE_OWNER_URL" if MIGRATES else "DATABASE_URL"], pooled=not MIGRATES)
-}
+DATABASE = ENVIRONMENT["DATABASE_OWNER_URL" if MIGRATES else "DATABASE_URL"]
+DATABASES = {"default": environ.database(DATABASE, pooled=not MIGRATES)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 USE_TZ = True
@@ -89,7 +79,6 @@ LANGUAGE_CODE = "en"
 USE_I18N = False
 
 STATIC_URL = "/static/"
-STATIC_ROOT = ENVIRONMENT["SAYSO_DATA"] / "static"
 STATICFILES_DIRS = [ROOT / "static"]
 WHITENOISE_USE_FINDERS = True  # nobody has to run collectstatic
 
@@ -137,14 +126,4 @@ CONTENT_SECURITY_POLICY = {
 DATA_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 200
 
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"line": {"()": "console.logging.Line"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": "INFO"},
-    "loggers": {
-        "django": {"handlers": []},  # to the root alone
-        "daphne": {"level": "WARNING"},
-    },
-}
+LOGGING = console.logging.LOGGING

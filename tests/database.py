@@ -1,0 +1,116 @@
+"""The tests' database: made and migrated by the owner, then used as the app role, as in production.
+
+Each pytest session has one of its own, so that several may run at once. It is real PostgreSQL: DATABASE_URL and
+DATABASE_OWNER_URL name the server if they are set, else one is started under var/test-pg, without fsync.
+"""
+
+import os
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+import psycopg
+from psycopg import errors, sql
+
+# What migrations wrote, and nothing would write again.
+SPARED = {"django_migrations", "django_content_type", "auth_permission", "runtime_app_epoch", "sayso_test_clock"}
+
+PREFIX = "test_sayso_"
+NAME = f"{PREFIX}{os.getpid()}"
+
+TABLES = "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = 'public'::regnamespace"
+STRAYS = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+MOVABLE_CLOCK = """
+    CREATE TABLE IF NOT EXISTS sayso_test_clock (ahead interval NOT NULL);
+    DELETE FROM sayso_test_clock;
+    INSERT INTO sayso_test_clock VALUES ('0');
+    CREATE OR REPLACE FUNCTION sayso_now() RETURNS timestamptz LANGUAGE sql VOLATILE PARALLEL UNSAFE
+    AS 'SELECT clock_timestamp() + (SELECT ahead FROM public.sayso_test_clock)';
+"""
+
+
+def find_server() -> None:
+    """Put the server's URLs into the environment and into Django's settings, which were read before."""
+    from django.conf import settings
+
+    from console import environ, postgres
+
+    if not os.environ.get("DATABASE_URL"):
+        cluster = postgres.Cluster(settings.SAYSO_DATA / "test-pg", fast=True).acquire()
+        os.environ["DATABASE_URL"] = cluster.url(postgres.APP)
+        os.environ["DATABASE_OWNER_URL"] = cluster.url(postgres.OWNER)
+    os.environ.setdefault("DATABASE_OWNER_URL", os.environ["DATABASE_URL"])
+    settings.DATABASE_URL, settings.DATABASE_OWNER_URL = os.environ["DATABASE_URL"], os.environ["DATABASE_OWNER_URL"]
+    # no pool: a race of twenty has twenty connections
+    settings.DATABASES["default"].update(environ.database(settings.DATABASE_URL, pooled=False))
+    settings.DATABASES["default"].setdefault("TEST", {})["NAME"] = NAME
+
+
+def connect_as(url: str) -> None:
+    """From now on Django connects to the same database as another role."""
+    from django.db import connection
+
+    parts = psycopg.conninfo.conninfo_to_dict(url)
+    connection.close()
+    connection.settings_dict.update(USER=parts.get("user", ""), PASSWORD=parts.get("password", ""))
+
+
+def name_database(name: str) -> None:
+    """Processes the tests start find the tests' database."""
+    from django.conf import settings
+
+    for variable in ("DATABASE_URL", "DATABASE_OWNER_URL"):
+        os.environ[variable] = urlsplit(os.environ[variable])._replace(path=f"/{name}").geturl()
+        setattr(settings, variable, os.environ[variable])
+
+
+def drop_abandoned() -> None:
+    """Databases of sessions that were killed."""
+    from django.conf import settings
+
+    with psycopg.connect(settings.DATABASE_OWNER_URL, dbname="postgres", autocommit=True) as connection:
+        for (name,) in connection.execute("SELECT datname FROM pg_database WHERE starts_with(datname, %s)", [PREFIX]):
+            pid = name.removeprefix(PREFIX)
+            if pid.isdigit() and not os.path.exists(f"/proc/{pid}"):
+                connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def owner() -> psycopg.Connection:
+    """A connection of the tables' owner, autocommitting: for what the app role must not do."""
+    return psycopg.connect(os.environ["DATABASE_OWNER_URL"], autocommit=True, options="-c lock_timeout=10s")
+
+
+def make_clock_movable(connection: psycopg.Connection) -> None:
+    if connection.execute("SELECT to_regproc('sayso_now')").fetchone()[0]:
+        connection.execute(MOVABLE_CLOCK)
+
+
+def empty(connection: psycopg.Connection) -> None:
+    """Delete every row but the SPARED. The owner does it: history refuses DELETE, and the app role may not TRUNCATE."""
+    tables = [name for (name,) in connection.execute(TABLES) if name not in SPARED]
+    for attempt in range(3):
+        try:
+            connection.execute(sql.SQL("TRUNCATE {}").format(sql.SQL(", ").join(map(sql.Identifier, tables))))
+            return
+        except errors.DeadlockDetected:  # a server of the test is reading still
+            if attempt == 2:
+                raise
+
+
+class Clock:
+    """`sayso_now()`, moved for every connection and process at once."""
+
+    def __init__(self, connection: psycopg.Connection):
+        self.connection = connection
+
+    def move(self, **ahead) -> None:
+        """`clock.move(minutes=5)`: five minutes pass."""
+        self.connection.execute("UPDATE sayso_test_clock SET ahead = ahead + %s", [timedelta(**ahead)])
+
+    def now(self):
+        return self.connection.execute("SELECT sayso_now()").fetchone()[0]
+
+    def reset(self) -> None:
+        self.connection.execute("UPDATE sayso_test_clock SET ahead = '0'")
