@@ -1,4 +1,4 @@
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.db.models.signals import pre_migrate
 
 
@@ -8,7 +8,8 @@ class ConsoleConfig(AppConfig):
     def ready(self):
         from console import checks  # noqa: F401
 
-        pre_migrate.connect(share_tables, sender=self)
+        # all pre_migrate come before the first migration; an app without models, as this one, gets none
+        pre_migrate.connect(share_tables, sender=apps.get_app_config("auth"))
 
 
 def share_tables(using, **kwargs):
