@@ -1,7 +1,29 @@
 import os
 
-from channels.routing import ProtocolTypeRouter
+from channels.auth import AuthMiddlewareStack
+from channels.routing import ProtocolTypeRouter, URLRouter
+from channels.security.websocket import OriginValidator
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
-application = ProtocolTypeRouter({"http": get_asgi_application()})
+pages = get_asgi_application()  # sets Django up; what follows needs it
+
+from django.conf import settings  # noqa: E402
+from django.urls import path, re_path  # noqa: E402
+
+from console import live  # noqa: E402
+
+sockets = URLRouter(
+    [
+        path("ws/t/<slug:slug>/inbox/", live.TenantPage.as_asgi()),
+        path("ws/t/<slug:slug>/s/<str:session_id>/", live.SessionPage.as_asgi()),
+        re_path("", live.Nowhere.as_asgi()),
+    ]
+)
+application = ProtocolTypeRouter(
+    {
+        "http": pages,
+        # scheme, host and port of the page must be ours: a page of elsewhere may not ride on a cookie
+        "websocket": OriginValidator(AuthMiddlewareStack(sockets), settings.ORIGINS),
+    }
+)

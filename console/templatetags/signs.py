@@ -103,7 +103,7 @@ def band(environment):
 
 @register.simple_tag
 def actor(name: str, of_kind: str):
-    """"deployer (software)", "Ada (person)": shape and word both, never the one without the other."""
+    """ "deployer (software)", "Ada (person)": shape and word both, never the one without the other."""
     sort = {"agent": "software", "system": "system"}.get(of_kind, of_kind)
     shape = {"software": "software", "system": "software", "person": "person", "provider": "outside"}[sort]
     return format_html('<span class="actor">{} {} ({})</span>', icon(shape), _visible(name), sort)

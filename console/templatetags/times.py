@@ -1,0 +1,77 @@
+"""Times in the console's zone, in words people use, with the exact instant in `datetime`."""
+
+from datetime import datetime, timedelta
+
+from django import template
+from django.utils import timezone
+from django.utils.html import format_html
+
+register = template.Library()
+
+
+@register.simple_tag(takes_context=True)
+def clock(context, at, seconds=False):
+    """17:40 today, "Thu 17:40" within a week, "26 November 2026, 17:40" otherwise."""
+    if at is None:
+        return "–"
+    return format_html('<time datetime="{}">{}</time>', at.isoformat(), words(at, _now(context), seconds))
+
+
+@register.simple_tag(takes_context=True)
+def until(context, at):
+    """in 42 minutes; changes by the minute, never by the second."""
+    left = at - _now(context)
+    return f"in {span(left)}" if left > timedelta(0) else f"{span(-left)} ago"
+
+
+@register.simple_tag(takes_context=True)
+def since(context, at):
+    return span(_now(context) - at)
+
+
+@register.simple_tag(takes_context=True)
+def took(context, start, end=None):
+    return span((end or _now(context)) - start) if start else "–"
+
+
+@register.filter
+def seconds(count):
+    """A number of seconds, as people say it."""
+    return span(timedelta(seconds=count))
+
+
+@register.filter
+def steps(expires_at, now):
+    """How much of the deadline bar is filled, of four."""
+    left = expires_at - now
+    limits = (timedelta(hours=1), timedelta(hours=4), timedelta(hours=12))
+    return sum(left > limit for limit in limits) + 1
+
+
+def words(at: datetime, now: datetime, seconds=False) -> str:
+    local, today = timezone.localtime(at), timezone.localtime(now).date()
+    hour = f"{local:%H:%M:%S}" if seconds else f"{local:%H:%M}"
+    if local.date() == today:
+        return hour
+    if abs((local.date() - today).days) < 6:
+        return f"{local:%a} {hour}"
+    year = f" {local.year}" if local.year != today.year else ""
+    return f"{local.day} {local:%B}{year}, {hour}"
+
+
+def span(length: timedelta) -> str:
+    total = max(0, int(length.total_seconds()))
+    if total < 60:
+        return f"{total} s"
+    minutes = total // 60
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} day{'s' if days > 1 else ''}" + (f" {hours} h" if hours and days < 3 else "")
+
+
+def _now(context) -> datetime:
+    return context.get("now") or timezone.now()

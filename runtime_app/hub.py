@@ -1,0 +1,124 @@
+"""Who waits for news in this process: one LISTEN connection wakes them all. A push is a hint; the tables are the truth (R39)."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from django.db import connections
+
+from .events import NEWS
+
+QUIET = 20  # seconds without a notification before the line is tried
+log = logging.getLogger(__name__)
+
+
+class Ear:
+    """One subscriber's topic: an Event that stays set until it is cleared, and the newest `seq` heard (0 is "look")."""
+
+    def __init__(self, topic: str):
+        self.topic = topic
+        self.seq = 0
+        self._heard = asyncio.Event()
+
+    async def wait(self) -> int:
+        """The newest seq, as soon as there is news; news that came meanwhile is not lost."""
+        await self._heard.wait()
+        self._heard.clear()
+        return self.seq
+
+    def set(self, seq: int = 0) -> None:
+        self.seq = max(self.seq, seq)
+        self._heard.set()
+
+    def clear(self) -> None:
+        self._heard.clear()
+
+    def is_set(self) -> bool:
+        return self._heard.is_set()
+
+
+class Hub:
+    """Topics are the ids of Sessions and of tenants, as text."""
+
+    def __init__(self):
+        self._ears: dict[str, set[Ear]] = {}
+        self._task: asyncio.Task | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.wakes = 0  # a read begun before a wake must not be shared after it
+
+    def subscribe(self, topic) -> Ear:
+        """Listen from now on. Read the tables after this call, never before it, or a commit between is missed."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._ears, self._task, self._loop = {}, None, loop
+        ear = Ear(str(topic))
+        self._ears.setdefault(ear.topic, set()).add(ear)
+        if self._task is None or self._task.done():
+            self._task = loop.create_task(self._listen())
+        return ear
+
+    def unsubscribe(self, ear: Ear) -> None:
+        ears = self._ears.get(ear.topic, set())
+        ears.discard(ear)
+        if not ears:
+            self._ears.pop(ear.topic, None)
+
+    @contextmanager
+    def listening(self, topic) -> Iterator[Ear]:
+        ear = self.subscribe(topic)
+        try:
+            yield ear
+        finally:
+            self.unsubscribe(ear)
+
+    def wake(self, topic: str, seq: int = 0) -> None:
+        self.wakes += 1
+        for ear in self._ears.get(topic, ()):
+            ear.set(seq)
+
+    def wake_all(self) -> None:
+        for topic in list(self._ears):
+            self.wake(topic)
+
+    async def close(self) -> None:
+        if self._task:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def _listen(self) -> None:
+        delay = 0.1
+        while True:
+            try:
+                async with await psycopg.AsyncConnection.connect(**_parameters(), autocommit=True) as connection:
+                    await connection.execute(f"listen {NEWS}")
+                    delay = 0.1
+                    self.wake_all()  # what was committed while nobody listened
+                    while True:
+                        async for notice in connection.notifies(timeout=QUIET):
+                            self._hear(notice.payload)
+                        await connection.execute("select 1")  # notices a dead line
+            except (psycopg.Error, OSError) as broken:
+                log.warning("LISTEN was cut (%s); again in %.1f s", type(broken).__name__, delay)
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, 5)
+
+    def _hear(self, payload: str) -> None:
+        try:
+            tenant, session, seq = payload.split(" ")
+            self.wake(session, int(seq))
+            self.wake(tenant)
+        except ValueError:
+            self.wake_all()
+
+
+def _parameters() -> dict:
+    """The app's own connection parameters, for a connection outside its pool."""
+    wanted = ("host", "port", "user", "password", "dbname", "sslmode", "sslrootcert")
+    found = connections["default"].get_connection_params()
+    return {name: found[name] for name in wanted if found.get(name)}
+
+
+hub = Hub()
