@@ -1,0 +1,158 @@
+"""The durable steps of one turn at a hosted Run: what was journaled is given again, what is new is journaled (R22)."""
+
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from .. import transitions
+from ..errors import InvalidInput, LeaseLost, RunEnded
+from ..failpoints import failpoint
+from ..transitions import Ask, NewEntry, Question, Turn
+from . import outcomes, registry
+
+log = logging.getLogger(__name__)
+
+
+class Parked(Exception):
+    """The Run stopped at its Requests, or ended at them. The turn is over; it is no error."""
+
+
+class CannotGoOn(Exception):
+    """Why the Run fails, in a sentence for people."""
+
+
+class Steps:
+    """What a loop stands on. A loop starts at its top in every turn: `once` and `wait` give what earlier turns got.
+
+    `call` runs a domain function on one of the worker's database threads.
+    """
+
+    def __init__(self, turn: Turn, agent: registry.HostedAgent, call: Callable[..., Awaitable[Any]]):
+        self.turn = turn
+        self.agent = agent
+        self.message = turn.run.message
+        self.call = call
+        self.held: list[NewEntry] = []  # written with what comes next, since nothing starts before it
+        self.lost: Exception | None = None  # the Run was taken from us; nothing a loop does afterwards counts
+        self._journaled = {(entry.kind, entry.position, entry.call): entry.content for entry in turn.journal}
+        self._known = {request.key: outcomes.of(request) for request in turn.requests}
+
+    def replies(self) -> list[str]:
+        """The journaled replies, in order."""
+        found = []
+        while (content := self._journaled.get(("reply", len(found), ""))) is not None:
+            found.append(content)
+        return found
+
+    async def once(self, key: str, function: Callable[[], Awaitable[Any]], *, position: int = 0) -> Any:
+        """What `function` returns, as JSON has it. Journaled when it returns; never run again after that (R22)."""
+        written = self._journaled.get(("result", position, key))
+        if written is None:
+            written = to_json(await function(), fallback=str).decode()
+            await self.journal(NewEntry("result", position, written, key))
+            failpoint("turn.tool_returned")
+        return from_json(written)
+
+    async def journal(self, entry: NewEntry) -> None:
+        """Write this now, after whatever is still held."""
+        await self.write_held()
+        await self.write(entry)
+
+    async def write_held(self) -> None:
+        while self.held:
+            await self.write(self.held[0])
+            del self.held[0]
+
+    async def write(self, entry: NewEntry) -> None:
+        await self._do(
+            transitions.journal,
+            self.turn,
+            kind=entry.kind,
+            position=entry.position,
+            content=entry.content,
+            call=entry.call,
+        )
+        self._journaled[(entry.kind, entry.position, entry.call)] = entry.content
+
+    async def wait(self, *waits: Question | Ask) -> dict[str, dict]:
+        """What came of each wait, by its key, as plain data. Raises Parked when the Run has to stop for one (R01, R04)."""
+        refused, fresh = {}, []
+        for each in waits:
+            if each.key not in self._known:
+                wrong = transitions.check(each)
+                if wrong is None:
+                    fresh.append(each)
+                else:
+                    refused[each.key] = outcomes.refused(wrong)
+        if fresh:
+            raised = await self._do(transitions.suspend, self.turn, entries=self.held, waits=fresh)
+            self.held = []
+            failpoint("turn.suspended")
+            if raised is None or raised.parked:
+                raise Parked
+            self._known |= {request.key: outcomes.of(request) for request in raised}
+        return {each.key: refused.get(each.key) or self._known[each.key] for each in waits}
+
+    async def finish(self, state: str, *, result: str = "", reason: str = "") -> None:
+        await self._do(
+            transitions.finish,
+            self.turn,
+            state=state,
+            result=legible(result),
+            reason=legible(reason),
+            entries=self.held,
+        )
+
+    async def _do(self, function, *arguments, **named):
+        if self.lost:
+            raise self.lost
+        try:
+            return await self.call(function, *arguments, **named)
+        except InvalidInput:
+            raise
+        except Exception as error:  # a loop that catches everything must not go on without us
+            self.lost = error
+            raise
+
+
+async def take(turn: Turn, call: Callable[..., Awaitable[Any]]) -> None:
+    """One turn, from claim to parked or ended. Raises LeaseLost, RunEnded and database errors; what the agent's own
+    code or model raises ends the Run `failed`, with a sentence."""
+    agent = registry.find(turn.run.agent)
+    steps = Steps(turn, agent, call)
+    try:
+        if agent is None:
+            raise CannotGoOn(f"No agent called {turn.run.agent} is registered with this worker.")
+        said = await (agent.loop or _library())(steps)
+    except Parked:
+        return
+    except Exception as error:
+        if steps.lost:
+            raise steps.lost from None
+        reason = str(error) if isinstance(error, CannotGoOn) else _sentence(error)
+        log.warning("run %s failed", turn.run.pk, exc_info=not isinstance(error, CannotGoOn))
+        await steps.finish("failed", reason=reason)
+    else:
+        await steps.finish("succeeded", result=said if isinstance(said, str) else json.dumps(said))
+
+
+def _library():
+    from .loop import converse  # importing the agent library takes over a second: only who needs it pays
+
+    return converse
+
+
+def _sentence(error: Exception) -> str:
+    """The kind of error and no more: a message may hold what nobody but the worker's log should."""
+    return f"The agent's own code or its model failed ({type(error).__name__}). The worker's log has the details."
+
+
+def legible(text: str) -> str:
+    """Text that can be kept: what no database column takes is replaced by U+FFFD."""
+    return text.replace("\0", "\ufffd").encode(errors="replace").decode()
+
+
+__all__ = ["CannotGoOn", "LeaseLost", "Parked", "RunEnded", "Steps", "legible", "take"]

@@ -1,0 +1,112 @@
+"""The frame of every transition (R05): one transaction, locks in one order, checks after the last lock, facts and Events.
+
+    find by one scoped query -> lock Session, Run, Request, Effect, one statement each -> check -> write -> commit
+
+A refusal rolls everything back and is then written down on its own (R13).
+"""
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from functools import wraps
+
+from django.db import IntegrityError, OperationalError, connection, transaction
+
+from .. import clock
+from ..errors import Busy, SaysoError
+from ..events import Log
+from ..models import Session
+from ..permissions import Context
+from .refusals import record_refusal
+
+# lock_not_available, query_canceled, deadlock_detected, serialization_failure
+_BUSY = {"55P03", "57014", "40P01", "40001"}
+# two calls at once under one client-made id: the second looks again and finds what the first recorded (R09)
+_REPEATED = {"run_started_once", "response_id_once"}
+
+
+class Change:
+    """One transition under way. `log` exists once the Session is locked."""
+
+    def __init__(self):
+        self.context: Context | None = None
+        self.log: Log | None = None
+
+    def act(self, context: Context) -> None:
+        """Name who acts in which tenant; row-level policies read the setting."""
+        self.context = context
+        with connection.cursor() as cursor:
+            cursor.execute("select set_config('app.tenant', %s, true)", [str(context.tenant_id)])
+
+    def lock_session(self, pk, *, skip_locked: bool = False) -> Session | None:
+        rows = Session.objects.select_for_update(no_key=True, skip_locked=skip_locked)
+        session = rows.filter(pk=pk).first()
+        if session:
+            self.log_of(session)
+        return session
+
+    def log_of(self, session: Session) -> None:
+        self.log = Log(session, self.context.actor)
+
+    def lock(self, model, pk):
+        """One row of one table by one statement. FOR NO KEY UPDATE: children may still be inserted, and no join is
+        locked with an answer from before the wait."""
+        return model.objects.select_for_update(no_key=True).get(pk=pk)
+
+    def note(self, kind: str, **facts) -> None:
+        self.log.note(kind, **facts)
+
+    now = staticmethod(clock.now)
+
+
+@contextmanager
+def opened(context: Context | None = None):
+    """A Change in its transaction; its Events are numbered and written last, just before the commit."""
+    try:
+        with transaction.atomic(durable=True):
+            change = Change()
+            if context:
+                change.act(context)
+            yield change
+            if change.log:
+                change.log.write()
+    except OperationalError as failed:
+        if getattr(failed.__cause__, "sqlstate", None) in _BUSY:
+            raise Busy(retry_after=1) from failed
+        raise
+
+
+def transition(verb: str, target: str) -> Callable:
+    """Make a function of a Change into a verb of callers: `verb(context, **arguments)`.
+
+    `target` names the argument whose id is written down when the attempt is refused.
+    """
+
+    def of(body):
+        @wraps(body)
+        def call(context: Context, **arguments):
+            try:
+                return _once(body, context, arguments)
+            except SaysoError as refused:
+                record_refusal(context, verb, refused, _named(arguments, target))
+                raise
+
+        return call
+
+    return of
+
+
+def _once(body, context, arguments):
+    for last in (False, True):
+        try:
+            with opened(context) as change:
+                return body(change, **arguments)
+        except IntegrityError as failed:
+            constraint = getattr(getattr(failed.__cause__, "diag", None), "constraint_name", "")
+            if last or constraint not in _REPEATED:
+                raise
+
+
+def _named(arguments: dict, target: str) -> str:
+    for part in target.split("."):
+        arguments = arguments.get(part) if isinstance(arguments, dict) else getattr(arguments, part, "")
+    return str(arguments or "")[:200]

@@ -1,0 +1,80 @@
+"""When a waiting Run goes on, and what any end of a Run takes back (R08, R30). Both under the caller's locks."""
+
+from django.db import connection
+
+from .. import states
+from ..models import Effect, Grant, Now, Request, Run
+from .change import Change
+
+_STOPPED = """
+select exists (select 1 from runtime_app_request where run_id = %(run)s and state = 'pending' and stops)
+    or exists (select 1 from runtime_app_effect where run_id = %(run)s
+               and (state in ('prepared', 'in_flight') or state = 'uncertain' and accepted_at is null))
+"""
+
+
+def stopped_at_something(run: Run) -> bool:
+    """A Run waits until everything it stopped at is answered, and what was granted is sent and known."""
+    with connection.cursor() as cursor:
+        cursor.execute(_STOPPED, {"run": run.pk})
+        return cursor.fetchone()[0]
+
+
+def wake(change: Change, run: Run) -> None:
+    """Make the Run claimable if nothing stops it any more. Nothing else wakes a Run."""
+    if run.state != "waiting" or stopped_at_something(run):
+        return
+    run.state, run.waiting_since = "queued", None
+    run.queued_at = Now()
+    run.save(update_fields=["state", "waiting_since", "queued_at"])
+    change.note("run.queued", run=run)
+    change.log.work()
+
+
+def end(change: Change, run: Run, state: str, *, result: str = "", reason: str = "", **told) -> None:
+    """End the Run, in the only way a Run ends: pending questions and approvals are cancelled, what was prepared and
+    granted is withdrawn, what was sent stays what it is (R30). A `wait_effect` is not touched."""
+    take_back(change, run)
+    run.state, run.result, run.reason, run.ended_at = state, result, reason, change.now()
+    run.lease_until = run.lease_worker = run.waiting_since = None
+    run.save(
+        update_fields=["state", "result", "reason", "ended_at", "lease_until", "lease_worker", "waiting_since"]
+        + ["cancelled_by", "cancel_reason", "cancel_requested_at"]
+    )
+    uncertain = [str(pk) for pk in open_effects(run)]
+    change.note(f"run.{state}", run=run, reason=reason, uncertain=uncertain, **told)
+
+
+def take_back(change: Change, run: Run) -> None:
+    """Cancel what still waits and withdraw what was not sent. Requests are locked by id, then Effects (R05)."""
+    pending = Request.objects.select_for_update(no_key=True).filter(
+        run_id=run.pk, state="pending", kind__in=["wait_user", "wait_approval"]
+    )
+    for request in pending.order_by("pk"):
+        close(change, run, request, "cancelled")
+    prepared = Effect.objects.select_for_update(no_key=True).filter(run_id=run.pk, state="prepared")
+    for effect in prepared.order_by("pk"):
+        withdraw(change, run, effect, "the Run ended")
+
+
+def close(change: Change, run: Run, request: Request, state: str, *, at=None, **told) -> None:
+    """End a pending Request without a Response: cancelled, expired or superseded."""
+    request.state, request.resolved_at = state, at or change.now()
+    request.resolved_by = "" if state == "expired" else change.context.actor.name
+    request.save(update_fields=["state", "resolved_at", "resolved_by"])
+    change.note(f"request.{state}", run=run, subject=request.pk, request_kind=request.kind, **told)
+
+
+def withdraw(change: Change, run: Run, effect: Effect, why: str) -> None:
+    """What was granted and not sent is never sent: the Effect is withdrawn, its Grant void."""
+    effect.state, effect.settled_at = "withdrawn", change.now()
+    effect.save(update_fields=["state", "settled_at"])
+    Grant.objects.filter(request_id=effect.request_id, state="unused").update(state="void", void_why=why[:200])
+    change.note("effect.withdrawn", run=run, subject=effect.pk, why=why)
+
+
+def open_effects(run: Run):
+    """Ids of the Run's Effects that were sent, or may have been, and are not settled."""
+    return (
+        Effect.objects.filter(run_id=run.pk).exclude(state__in=states.SETTLED).values_list("pk", flat=True).order_by("pk")
+    )

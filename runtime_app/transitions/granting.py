@@ -1,0 +1,47 @@
+"""A Grant, and the Effect prepared with it: one transaction with the approval (R16, R22)."""
+
+from datetime import timedelta
+
+from .. import canonical, permissions, policies
+from ..models import Effect, Environment, Grant, Request, Response, Run
+from .change import Change
+
+
+def grant(change: Change, run: Run, request: Request, *, by_policy: bool = False) -> None:
+    """Allow one dispatch of this Request's digest, and write the Effect before anything is sent."""
+    now = change.now()
+    made = Grant.objects.create(
+        tenant_id=run.tenant_id, request_id=request.pk, run_id=run.pk, digest=request.digest, by_policy=by_policy,
+        epoch=run.epoch, expires_at=now + timedelta(seconds=request.policy["grant_for"]),
+    )  # fmt: skip
+    effect = Effect.objects.create(
+        tenant_id=run.tenant_id, session_id=run.session_id, run_id=run.pk, environment_id=request.environment_id,
+        request_id=request.pk, action_name=request.action_name, action_version=request.action_version,
+        action_hash=request.action_hash, epoch=run.epoch,
+    )  # fmt: skip
+    change.note("grant.made", run=run, subject=made.pk, digest=request.digest, expires_at=made.expires_at.isoformat())
+    change.note("effect.prepared", run=run, subject=effect.pk, action=effect.action_name)
+    change.log.work()
+
+
+def drift(change: Change, run: Run, request: Request, made: Grant, environment: Environment) -> str | None:
+    """What no longer holds of this Grant, in words, or None: all is checked again just before the intent (R16)."""
+    digest = canonical.digest(
+        tenant=run.tenant_id, session=run.session_id, run=run.pk, request=request.pk, action_bytes=request.action_bytes
+    )
+    if not digest == request.digest == made.digest:
+        return "the stored action is not the one that was approved"
+    if made.expires_at <= change.now():
+        return "the approval expired before it was sent"
+    policy = policies.applying(environment, request.action_name)
+    if policy["verdict"] == "deny":
+        return "the policy now denies this action"
+    if made.by_policy:
+        return None if policy["verdict"] == "allow" else "the policy no longer allows this without asking"
+    if policy["verdict"] == "allow":
+        return None
+    votes = Response.objects.filter(request_id=request.pk, kind="approve", spent_at=None).values_list("user_id", flat=True)
+    counted = set(votes) & set(permissions.entitled(request, policy))
+    if len(counted) < policy["approvals"]:
+        return "too few of those who approved may still approve, by the policy now in force"
+    return None

@@ -1,0 +1,238 @@
+"""Raising Requests: what a Run stops at, durable before anybody hears of it (R01-R04, R15, R17)."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+from django.db.models import Q
+
+from .. import actions, canonical, policies, questions, states
+from ..errors import IdempotencyConflict, InvalidInput
+from ..ids import uuid7
+from ..models import Blocker, Effect, Environment, Instance, Request, Run
+from .change import Change
+from .continuing import close, end
+from .granting import grant
+
+QUESTION_WAITS = timedelta(days=7)
+PROMPT_BYTES = 20_000
+_DOUBTFUL = Q(state="uncertain") | Q(disputed=True)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A wait for information. `key`: the agent's own name of this wait in its Run."""
+
+    key: str
+    prompt: str
+    schema: dict
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A wait for authority over one exact action. `arguments`: the raw text, never parsed by a library first (R15)."""
+
+    key: str
+    action: str
+    arguments: str
+    claim: str = ""
+    replaces: UUID | None = None
+
+
+Wait = Question | Ask
+
+
+def check(wait: Wait) -> InvalidInput | None:
+    """Why this wait cannot be raised, or None. A refused call goes back to the model as that call's result."""
+    try:
+        _content(wait)
+    except InvalidInput as refused:
+        return refused
+    return None
+
+
+def _content(wait: Wait):
+    for text in (wait.key, wait.prompt if isinstance(wait, Question) else wait.claim):
+        _legal(text)
+    if isinstance(wait, Question):
+        if not wait.prompt.strip():
+            raise InvalidInput("A question needs a prompt.")
+        return questions.check(wait.schema)
+    action = actions.registered(wait.action)
+    if action is None:
+        raise InvalidInput(f"There is no action {wait.action}. Registered: {', '.join(actions.names()) or 'none'}.")
+    return action.bind(wait.arguments)
+
+
+def _legal(text: str) -> None:
+    if len(text.encode("utf-8", "surrogatepass")) > PROMPT_BYTES:
+        raise InvalidInput(f"The text is longer than {PROMPT_BYTES:,} bytes.", reason="too_large")
+    if wrong := canonical.fault(text):
+        raise InvalidInput(f"The text {wrong}.")
+
+
+def raise_waits(change: Change, run: Run, waits: list[Wait]) -> list[Request] | None:
+    """Raise every wait of one step, under the Session's and the Run's locks. None: the Run is noninteractive, needed a
+    person, and has ended `blocked` (R33)."""
+    environment = Environment.objects.get(pk=run.environment_id)
+    before = {}
+    for request in Request.objects.filter(run_id=run.pk, key__in=[wait.key for wait in waits]).order_by("number"):
+        before[request.key] = request
+    raised = []
+    for wait in waits:
+        request = _bound(change, run, environment, wait)
+        last = before.get(wait.key)
+        if last and not (isinstance(wait, Ask) and wait.replaces):
+            if _same(last, request):
+                raised.append(last)
+                continue
+            raise IdempotencyConflict(f"The wait {wait.key} was raised before with other content.")
+        if last:
+            _follow(change, run, request, last)
+        raised.append(request)
+    new = [request for request in raised if request._state.adding]
+    if not run.interactive:
+        for request in new:
+            if request.state == "pending":
+                block(change, run, request)
+                return None
+    Request.objects.bulk_create(new)
+    for request in new:
+        announce(change, run, request)
+    return raised
+
+
+def raise_anew(change: Change, run: Run, request: Request, because: str) -> Request | None:
+    """Ask again after a drift, under the same key and the next number, linked (R16). None: the Run ended instead."""
+    environment = Environment.objects.get(pk=run.environment_id)
+    fresh = _approval(
+        change, run, environment, key=request.key, name=request.action_name, version=request.action_version,
+        parameters=request.parameters, claim=request.claim,
+    )  # fmt: skip
+    fresh.described = fresh.described | {"because": because}
+    _follow(change, run, fresh, request)
+    if not run.interactive and fresh.state == "pending":
+        block(change, run, fresh)
+        return None
+    fresh.save(force_insert=True)
+    announce(change, run, fresh)
+    return fresh
+
+
+def _bound(change: Change, run: Run, environment: Environment, wait: Wait) -> Request:
+    content = _content(wait)
+    if isinstance(wait, Ask):
+        version = actions.registered(wait.action).version
+        return _approval(
+            change, run, environment, key=wait.key, name=wait.action, version=version, parameters=content, claim=wait.claim
+        )
+    return Request(
+        tenant_id=run.tenant_id, session_id=run.session_id, run_id=run.pk, environment_id=run.environment_id,
+        kind="wait_user", key=wait.key, prompt=wait.prompt, schema=content, epoch=run.epoch,
+        accepts={"answer": {"schema": content}}, expires_at=change.now() + QUESTION_WAITS,
+    )  # fmt: skip
+
+
+def _approval(change, run, environment, *, key, name, version, parameters, claim) -> Request:
+    """The bound Action: its bytes are made here, once, and digested with the ids (R14-R16)."""
+    actor = Instance.objects.only("agent").get(pk=run.instance_id)
+    bound = actions.action_bytes(
+        name=name, version=version, environment=str(environment.pk), actor=str(actor.pk), parameters=parameters
+    )
+    pk = uuid7()
+    digest = canonical.digest(
+        tenant=run.tenant_id, session=run.session_id, run=run.pk, request=pk, action_bytes=bound
+    )
+    same = actions.action_hash(name=name, environment=str(environment.pk), parameters=parameters)
+    policy = policies.applying(environment, name)
+    if policy["verdict"] == "allow" and (doubt := unaccepted(run.tenant_id, same)):
+        # an equal Action may have happened already: nobody sends it again unasked (R24)
+        policy = policy | {"verdict": "ask", "because_of": str(doubt)}
+    now = change.now()
+    request = Request(
+        id=pk, tenant_id=run.tenant_id, session_id=run.session_id, run_id=run.pk, environment_id=run.environment_id,
+        kind="wait_approval", key=key, action_name=name, action_version=version, action_bytes=bound, action_hash=same,
+        digest=digest, described=actions.described(actions.registered(name)), claim=claim, policy=policy, epoch=run.epoch,
+        accepts={"approve": {"digest": digest}, "deny": {"digest": digest}},
+        expires_at=now + timedelta(seconds=policy["request_for"]),
+    )  # fmt: skip
+    if policy["verdict"] != "ask":
+        request.state, request.resolved_at, request.resolved_by = "resolved", now, policies.name(policy)
+        request.outcome = "approved" if policy["verdict"] == "allow" else "denied"
+    return request
+
+
+def unaccepted(tenant_id: UUID, action_hash: str) -> UUID | None:
+    """An Effect of an equal Action that nobody knows the outcome of, and nobody accepted as such."""
+    doubtful = Effect.objects.filter(tenant_id=tenant_id, action_hash=action_hash, accepted_at=None)
+    return doubtful.filter(_DOUBTFUL).values_list("pk", flat=True).first()
+
+
+def _same(last: Request, request: Request) -> bool:
+    if last.kind != request.kind:
+        return False
+    if request.kind == "wait_user":
+        return (last.prompt, last.schema) == (request.prompt, request.schema)
+    return last.action_hash == request.action_hash
+
+
+def _follow(change: Change, run: Run, request: Request, last: Request) -> None:
+    request.number, request.replaces_id = last.number + 1, last.pk
+    if last.state == "pending":
+        last = change.lock(Request, last.pk)
+        close(change, run, last, "superseded", by=str(request.pk))
+
+
+def announce(change: Change, run: Run, request: Request) -> None:
+    """The Request's Event and, where a policy decided, its Grant: one path for digest, Grant and ledger (R17)."""
+    told = {"request_kind": request.kind, "key": request.key, "number": request.number}
+    if request.kind == "wait_approval":
+        told |= {"action": request.action_name, "digest": request.digest}
+    change.note("request.raised", run=run, subject=request.pk, **told)
+    if request.state == "resolved":
+        change.note("request.resolved", run=run, subject=request.pk, outcome=request.outcome, by=request.resolved_by)
+        if request.outcome == "approved":
+            grant(change, run, request, by_policy=True)
+
+
+def block(change: Change, run: Run, request: Request) -> None:
+    """A noninteractive Run needed a person: it ends with the concrete thing it could not get (R33)."""
+    if request.kind == "wait_user":
+        unblocks = "Answer the question for the next run, or start the Run with somebody on the line."
+    else:
+        unblocks = f"Grant this exact {request.action_name} for the next run, or allow it by a policy."
+    Blocker.objects.create(
+        tenant_id=run.tenant_id, session_id=run.session_id, run_id=run.pk, kind=request.kind, prompt=request.prompt,
+        schema=request.schema, action_name=request.action_name, action_version=request.action_version,
+        action_bytes=request.action_bytes, action_hash=request.action_hash, digest=request.digest, claim=request.claim,
+        described=request.described, policy=request.policy, unblocks=unblocks,
+    )  # fmt: skip
+    end(change, run, "blocked", reason=unblocks, blocker=request.kind)
+
+
+def raise_unknown(change: Change, run: Run, effect: Effect) -> None:
+    """The one pending question about an Effect whose outcome nobody knows (R23). It never expires."""
+    if Request.objects.filter(effect_id=effect.pk, state="pending").exists():
+        return
+    key = f"effect:{effect.pk}"
+    number = Request.objects.filter(run_id=run.pk, key=key).count() + 1
+    action = actions.registered(effect.action_name)
+    request = Request(
+        tenant_id=run.tenant_id, session_id=run.session_id, run_id=run.pk, environment_id=effect.environment_id,
+        kind="wait_effect", key=key, number=number, effect_id=effect.pk, epoch=run.epoch,
+        action_name=effect.action_name, action_version=effect.action_version, described=actions.described(action),
+        stops=run.state == "waiting",
+        accepts={
+            "finding": ["committed", "not_committed", "unknown"],
+            "recover": [each["name"] for each in actions.recoveries(action)],
+        },
+    )  # fmt: skip
+    request.save(force_insert=True)
+    announce(change, run, request)
+    if not run.interactive and run.state not in states.ENDED:
+        Blocker.objects.create(
+            tenant_id=run.tenant_id, session_id=run.session_id, run_id=run.pk, kind="wait_effect", effect=effect.pk,
+            action_name=effect.action_name, action_version=effect.action_version, described=request.described,
+            unblocks="Establish whether it happened, then start the job again.",
+        )  # fmt: skip
+        end(change, run, "blocked", reason="The outcome of an effect is unknown.", blocker="wait_effect")

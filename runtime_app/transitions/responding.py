@@ -1,0 +1,166 @@
+"""A Response resolves a Request: the one way, for form, API and Python alike (R06-R09, R14-R19, R24)."""
+
+import json
+from hashlib import sha256
+
+from .. import canonical, permissions, questions
+from ..errors import DigestMismatch, IdempotencyConflict, InvalidInput, InvalidResponse, NotFound
+from ..ids import parse_id
+from ..models import Effect, Environment, Request, Response, Run
+from ..responses import Answer, Approve, Deny, Finding, Recover, Resume
+from .change import Change, transition
+from .continuing import wake
+from .effects import accept_uncertainty, attest, start_recovery
+from .granting import grant
+from .resolving import resolve, stale, still_pending
+
+KIND_OF = {Answer: "answer", Approve: "approve", Deny: "deny", Finding: "finding", Recover: "recover"}
+ANSWERS = {"wait_user": (Answer,), "wait_approval": (Approve, Deny), "wait_effect": (Finding, Recover)}
+MESSAGE_BYTES = 20_000
+
+
+@transition("respond", "resume.request_id")
+def respond(change: Change, *, resume: Resume) -> Response:
+    """Resolve exactly this Request, or add one vote to it. Returns what was recorded; a repeat returns the same (R09).
+
+    Raises NotFound, InvalidResponse (wrong_kind, or fields), NotAuthorized, StaleRequest, DigestMismatch,
+    IdempotencyConflict, InvalidInput, Busy. Nothing is recorded then.
+    """
+    context = change.context
+    found = permissions.find(Request, context, resume.request_id)
+    if parse_id(resume.session_id) != found.session_id:
+        raise NotFound
+    change.lock_session(found.session_id)
+    run = change.lock(Run, found.run_id)
+    request = change.lock(Request, found.pk)
+    effect = change.lock(Effect, found.effect_id) if found.effect_id else None
+
+    said = _said(resume, request)
+    if earlier := earlier_response(context, said):
+        return earlier
+    if not isinstance(resume.response, ANSWERS[request.kind]):
+        raise InvalidResponse(
+            f"This Request is a {request.kind}; it accepts {', '.join(request.accepts)}.", reason="wrong_kind"
+        )
+    if refused := permissions.why_not(context, request):
+        raise refused
+    still_pending(change, request)
+    said.name, said.user_id = context.actor.name, context.user_id
+    match resume.response:
+        case Answer():
+            _answer(change, run, request, said, resume.response)
+        case Approve() | Deny():
+            _vote(change, run, request, said, resume.response)
+        case Finding():
+            attest(change, run, request, effect, said, resume.response)
+        case Recover(action="accept"):
+            accept_uncertainty(change, run, request, effect, said)
+        case Recover():
+            start_recovery(change, run, request, effect, said, resume.response)
+    return said
+
+
+def _said(resume: Resume, request: Request) -> Response:
+    """The Response as it would be written, with the hash that a repeat must equal."""
+    response_id = parse_id(resume.response_id)
+    if response_id is None:
+        raise InvalidResponse("The response_id is not a UUID.", fields={"response_id": "not a UUID"})
+    if wrong := canonical.fault(resume.message):
+        raise InvalidInput(f"The message {wrong}.", fields={"message": wrong})
+    if len(resume.message.encode()) > MESSAGE_BYTES:
+        raise InvalidInput(f"The message is longer than {MESSAGE_BYTES:,} bytes.", reason="too_large")
+    content = dict(vars(resume.response))
+    kind = KIND_OF[type(resume.response)]
+    text = json.dumps([str(request.pk), kind, content, resume.message], sort_keys=True, default=str)
+    return Response(
+        tenant_id=request.tenant_id, session_id=request.session_id, run_id=request.run_id, request_id=request.pk,
+        kind=kind, response_id=response_id, message=resume.message,
+        same=sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
+    )  # fmt: skip
+
+
+def earlier_response(context, said: Response) -> Response | None:
+    """What this actor recorded under this response_id; IdempotencyConflict if it was something else (R09)."""
+    earlier = Response.objects.filter(
+        tenant_id=context.tenant_id, user_id=context.user_id, response_id=said.response_id
+    ).first()
+    if earlier and earlier.same != said.same:
+        raise IdempotencyConflict("This response_id was already used for another response. Nothing was changed.")
+    return earlier
+
+
+def _answer(change: Change, run: Run, request: Request, said: Response, answer: Answer) -> None:
+    said.content = {"values": questions.accept(request.schema, answer.values)}
+    _record(said, request, "resolved", "answered")
+    resolve(change, run, request, "answered", said.name)
+    wake(change, run)
+
+
+def _record(said: Response, request: Request, state: str, outcome: str | None) -> None:
+    said.recorded = {"request": str(request.pk), "state": state, "outcome": outcome}
+    said.save(force_insert=True)
+
+
+def _vote(change: Change, run: Run, request: Request, said: Response, vote: Approve | Deny) -> None:
+    if vote.digest != request.digest:
+        raise DigestMismatch(digest=request.digest, shown=str(vote.digest)[:64])
+    _legal_vote(request, said, vote)
+    counted = _recount(change, run, request, said.user_id)
+    counted.append(said.kind)
+    policy = request.policy
+    if counted.count("approve") >= policy["approvals"]:
+        outcome = "approved"
+    elif counted.count("deny") >= policy["denials"]:
+        outcome = "denied"
+    else:
+        outcome = None
+    said.content = {"digest": vote.digest}
+    _record(said, request, "resolved" if outcome else "pending", outcome)
+    change.note(
+        "request.voted", run=run, subject=request.pk, vote=said.kind, approvals=counted.count("approve"),
+        denials=counted.count("deny"), needed=policy["approvals"], message=said.message,
+    )  # fmt: skip
+    if outcome == "approved":
+        resolve(change, run, request, outcome, said.name)
+        grant(change, run, request)
+    elif outcome == "denied":
+        resolve(change, run, request, outcome, said.name)
+        wake(change, run)
+
+
+def _legal_vote(request: Request, said: Response, vote: Approve | Deny) -> None:
+    policy = request.policy
+    if isinstance(vote, Deny) and vote.suggestion:
+        suggested = canonical.parse(vote.suggestion)
+        if not isinstance(suggested, dict):
+            raise InvalidInput("A suggestion is a JSON object of parameters.", fields={"suggestion": "not an object"})
+        said.suggestion = canonical.dump(suggested).decode()
+    if policy["reason_required"] and not said.message.strip():
+        raise InvalidResponse("The policy asks for a reason.", fields={"message": "Write why: the policy asks for a reason."})
+    if policy["typed_environment"] and isinstance(vote, Approve):
+        name = Environment.objects.values_list("name", flat=True).get(pk=request.environment_id)
+        if vote.confirm.strip().casefold() != name.casefold():
+            typed = f"You typed “{vote.confirm.strip()[:60]}”" if vote.confirm.strip() else "You typed nothing"
+            raise InvalidResponse(
+                "The environment's name was not typed as asked.",
+                fields={"confirm": f"{typed}; the environment is called “{name}”."},
+            )
+
+
+def _recount(change: Change, run: Run, request: Request, voter: int) -> list[str]:
+    """The earlier votes that still count. One whose author lost the right is marked spent, visibly, for good (R18)."""
+    earlier = list(Response.objects.filter(request_id=request.pk, kind__in=["approve", "deny"], spent_at=None).order_by("at"))
+    if not earlier:
+        return []
+    able = permissions.entitled(request)
+    counted = []
+    for vote in earlier:
+        if vote.user_id not in able:
+            vote.spent_at = change.now()
+            vote.save(update_fields=["spent_at"])
+            change.note("request.vote_spent", run=run, subject=request.pk, vote=vote.kind, of=vote.name)
+        elif vote.user_id == voter:
+            raise stale(request, "already_voted")
+        else:
+            counted.append(vote.kind)
+    return counted

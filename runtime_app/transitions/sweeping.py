@@ -1,0 +1,94 @@
+"""The sweep writes down what the clock has decided already: expiry, lapsed Leases, dispatches nobody will report (R08, R23, R30).
+
+Every worker sweeps; each row is locked in order and looked at again, so two sweeps at once do no harm.
+"""
+
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import connection, transaction
+
+from .. import clock, permissions
+from ..models import Attempt, Request, Run, Worker
+from .change import Change, opened
+from .continuing import close, end, wake
+from .effects import conclude, doubt, locked
+from .runs import LAPSES, requeue
+
+BATCH = 100
+
+_DUE = """
+select 'expire', id, tenant_id from runtime_app_request
+ where state = 'pending' and expires_at is not null and expires_at <= sayso_now()
+union all
+select 'lapse', id, tenant_id from runtime_app_run where state = 'running' and lease_until <= sayso_now()
+union all
+select 'doubt', e.id, e.tenant_id from runtime_app_effect e where e.state = 'in_flight' and (
+    e.deadline_at <= sayso_now() or exists (
+        select 1 from runtime_app_attempt a where a.effect_id = e.id and a.replied_at is null and not exists (
+            select 1 from runtime_app_worker w where w.id = a.worker and w.seen_at > sayso_now() - %s)))
+limit %s
+"""
+
+
+def sweep() -> int:
+    """Do what is due, at most a batch. Returns how many rows were looked at again."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(_DUE, [_silence(), BATCH])
+        due = cursor.fetchall()
+    for what, pk, tenant_id in due:
+        with opened(permissions.system("sweep", tenant_id)) as change:
+            {"expire": expire, "lapse": lapse, "doubt": give_up}[what](change, pk)
+    return len(due)
+
+
+def _silence() -> timedelta:
+    """How long a worker may be silent before it counts as dead."""
+    return timedelta(seconds=settings.SAYSO_LEASE_SECONDS)
+
+
+def expire(change: Change, pk) -> None:
+    """Its time is the deadline, whenever it is written down; nobody is named, no answer invented (R08)."""
+    seen = Request.objects.values("session_id", "run_id").get(pk=pk)
+    change.lock_session(seen["session_id"])
+    run = change.lock(Run, seen["run_id"])
+    request = change.lock(Request, pk)
+    if request.state == "pending" and request.expires_at <= change.now():
+        close(change, run, request, "expired", at=request.expires_at)
+        wake(change, run)
+
+
+def lapse(change: Change, pk) -> None:
+    """A Lease ran out: the Run is another worker's, unless it was marked, or lapsed five times running (R30)."""
+    change.lock_session(Run.objects.values_list("session_id", flat=True).get(pk=pk))
+    run = change.lock(Run, pk)
+    if run.state != "running" or run.lease_until > change.now():
+        return
+    run.lapses += 1
+    if run.cancel_requested_at:
+        end(change, run, "cancelled", by=run.cancelled_by)
+    elif run.lapses >= LAPSES:
+        end(change, run, "failed", reason=f"Its worker was lost {LAPSES} times running.")
+    else:
+        requeue(change, run)
+
+
+def give_up(change: Change, pk) -> None:
+    """A dispatch past its deadline, or whose worker is dead: nobody knows, so it is uncertain. Never a replay (R23)."""
+    run, effect = locked(change, pk)
+    if effect.state != "in_flight":
+        return
+    attempt = Attempt.objects.filter(effect_id=pk).order_by("-number").first()
+    if effect.deadline_at <= change.now():
+        why = "No reply came before the deadline."
+    elif attempt.replied_at is None and not _lives(attempt.worker):
+        why = "The worker that sent it, or was about to, is gone."
+    else:
+        return
+    conclude(change, run, effect, finding="unknown", grade="observed", source="deadline", statement=why, attempt=attempt)
+    doubt(change, run, effect)
+
+
+def _lives(worker_id) -> bool:
+    return Worker.objects.filter(pk=worker_id, seen_at__gt=clock.now() - _silence()).exists()
+

@@ -1,0 +1,325 @@
+"""One worker process: claims turns and dispatches from our own tables, keeps its Leases, looks again when told to or
+when time has passed. Any number of them work side by side; what each may write is fenced in `transitions`."""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from uuid import UUID
+
+import psycopg
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError, connection
+
+from . import transitions
+from .actions import NotCommitted, Reply
+from .errors import Busy, LeaseLost, RunEnded, SaysoError
+from .events import WORK
+from .failpoints import failpoint
+from .hosted import registry
+from .hosted.steps import take
+from .ids import uuid7
+
+log = logging.getLogger(__name__)
+
+DOMAIN_THREADS = 4  # each keeps a database connection
+STOP_WITHIN = 0.5  # seconds a cancelled turn has to end before it is left behind
+DRAIN_WITHIN = 3.0  # seconds that dispatches under way have when the worker stops
+TRIES = 5  # of recording what a provider said
+
+
+@dataclass
+class UnderWay:
+    turn: transitions.Turn
+    task: asyncio.Task
+
+
+class Worker:
+    def __init__(self):
+        self.id = uuid7()
+        self.name = f"{socket.gethostname()} {os.getpid()}"
+        self.turns: dict[UUID, UnderWay] = {}
+        self.sends: set[asyncio.Task] = set()
+        self.leaving: set[asyncio.Task] = set()
+        self.stopping = False
+        self.swept = float("-inf")
+        self.news = asyncio.Event()
+        self.domain = ThreadPoolExecutor(DOMAIN_THREADS, "domain")
+        self.pulse = ThreadPoolExecutor(1, "pulse")  # a Lease must not lapse because the others wait for a lock
+        self.providers = ThreadPoolExecutor(settings.SAYSO_WORKER_TURNS, "provider")
+
+    # ------------------------------------------------------------------------------------------------ its life
+
+    async def run(self) -> None:
+        """Work until SIGTERM or SIGINT; then give the turns back, let dispatches under way end, and leave."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self.stop)
+        await self.beat()
+        beside = [asyncio.create_task(self._beats()), asyncio.create_task(self._listen())]
+        log.info("worker %s is looking for work", self.name)
+        try:
+            await self._look_until_stopped()
+        finally:
+            await self._leave()
+            for task in beside:
+                task.cancel()
+            await asyncio.wait(beside)
+
+    def stop(self) -> None:
+        self.stopping = True
+        self.news.set()
+
+    async def _leave(self) -> None:
+        await asyncio.gather(*(self._drop(run, self._give_back) for run in list(self.turns)))
+        if under_way := self.sends | self.leaving:
+            await asyncio.wait(under_way, timeout=DRAIN_WITHIN)
+
+    def stuck(self) -> bool:
+        """Something of somebody else's still runs in a thread, and nobody can stop a thread."""
+        return any(not task.done() for task in self.sends | self.leaving)
+
+    # ------------------------------------------------------------------------------------------------ looking
+
+    async def _look_until_stopped(self) -> None:
+        while not self.stopping:
+            self.news.clear()  # before the look: what is told during it means another look
+            try:
+                await self._look()
+                rest = settings.SAYSO_LOOK_SECONDS
+            except (DatabaseError, InterfaceError, Busy) as failed:
+                log.warning("could not look for work: %s", failed)
+                rest = min(1, settings.SAYSO_LOOK_SECONDS)
+            try:
+                async with asyncio.timeout(rest):
+                    await self.news.wait()
+            except TimeoutError:
+                pass
+
+    async def _look(self) -> None:
+        if time.monotonic() - self.swept >= settings.SAYSO_LOOK_SECONDS:
+            self.swept = time.monotonic()
+            await self.call(transitions.sweep)
+        await asyncio.gather(self._claim_turns(), self._claim_dispatches(), self._claim_recoveries())
+
+    async def _claim_turns(self) -> None:
+        while not self.stopping and len(self.turns) < settings.SAYSO_WORKER_TURNS:
+            turn = await self.call(transitions.claim, self.id)
+            if turn is None:
+                return
+            self.turns[turn.run.pk] = UnderWay(turn, asyncio.create_task(self._take(turn)))
+
+    async def _claim_dispatches(self) -> None:
+        while self._has_room_to_send():
+            failpoint("dispatch.claim")
+            dispatch = await self.call(transitions.intend, self.id)
+            if dispatch is None:
+                return
+            self._send(self._dispatch(dispatch, time.monotonic() + dispatch.seconds_to_send))
+
+    async def _claim_recoveries(self) -> None:
+        while self._has_room_to_send():
+            recovery = await self.call(transitions.recovering, self.id)
+            if recovery is None:
+                return
+            self._send(self._recover(recovery))
+
+    def _has_room_to_send(self) -> bool:
+        return not self.stopping and len(self.sends) < settings.SAYSO_WORKER_TURNS
+
+    def _send(self, work) -> None:
+        task = asyncio.create_task(work)
+        self.sends.add(task)
+        task.add_done_callback(self._sent)
+
+    def _sent(self, task: asyncio.Task) -> None:
+        self.sends.discard(task)
+        self.news.set()
+
+    # ------------------------------------------------------------------------------------------------ turns
+
+    async def _take(self, turn: transitions.Turn) -> None:
+        failpoint("turn.claimed")
+        try:
+            await take(turn, self.call)
+        except LeaseLost:
+            log.info("run %s is somebody else's now", turn.run.pk)
+        except RunEnded:
+            await self._stopped(turn)
+        except (DatabaseError, InterfaceError, SaysoError) as failed:
+            log.warning("run %s: the turn could not be written: %s", turn.run.pk, failed)
+            await self._give_back(turn)
+        except Exception:
+            log.exception("run %s: the turn broke", turn.run.pk)
+            await self._give_back(turn)
+        finally:
+            if (under_way := self.turns.get(turn.run.pk)) and under_way.turn is turn:
+                del self.turns[turn.run.pk]
+            self.news.set()
+
+    async def _drop(self, run_id: UUID, then: Callable) -> None:
+        """Stop working at a Run, and say so (R29). What a tool's thread still does, nobody can write any more."""
+        under_way = self.turns.pop(run_id, None)
+        if under_way is None:
+            return
+        under_way.task.cancel()
+        await asyncio.wait({under_way.task}, timeout=STOP_WITHIN)
+        if not under_way.task.done():
+            self.leaving.add(under_way.task)
+            under_way.task.add_done_callback(self.leaving.discard)
+        await then(under_way.turn)
+        self.news.set()
+
+    async def _stopped(self, turn: transitions.Turn) -> None:
+        await self._quietly(transitions.stopped, turn)
+
+    async def _give_back(self, turn: transitions.Turn) -> None:
+        await self._quietly(transitions.give_back, turn)
+
+    async def _quietly(self, verb: Callable, turn: transitions.Turn) -> None:
+        try:
+            await self.call(verb, turn)
+        except (LeaseLost, RunEnded):
+            pass
+        except (DatabaseError, InterfaceError, SaysoError) as failed:
+            log.warning("run %s: left to its Lease: %s", turn.run.pk, failed)
+
+    # ------------------------------------------------------------------------------------------------ the outside
+
+    async def _dispatch(self, dispatch: transitions.Dispatch, send_by: float) -> None:
+        failpoint("dispatch.intent_committed")
+        reply = await self._outside(_call_provider, dispatch, send_by)
+        await self._record(transitions.record, dispatch, reply)
+        failpoint("dispatch.result_committed")
+
+    async def _recover(self, recovery: transitions.Recovery) -> None:
+        found = await self._outside(_probe, recovery)
+        await self._record(transitions.recovered, recovery, found)
+
+    async def _outside(self, function: Callable, *arguments):
+        return await asyncio.get_running_loop().run_in_executor(self.providers, function, *arguments)
+
+    async def _record(self, verb: Callable, what, reply) -> None:
+        """Try for a few seconds: what a provider said is worth more than what a sweep would have to assume."""
+        for wait in [0.1 * 2**n for n in range(TRIES)]:
+            try:
+                return await self.call(verb, what, reply)
+            except (DatabaseError, InterfaceError, Busy) as failed:
+                log.warning("effect %s: its reply is not recorded yet: %s", what.effect_id, failed)
+                await asyncio.sleep(wait)
+            except SaysoError as refused:
+                log.warning("effect %s: its reply came too late: %s", what.effect_id, refused)
+                return
+        log.error("effect %s: its reply could not be recorded; it will be uncertain", what.effect_id)
+
+    # ------------------------------------------------------------------------------------------------ news and Leases
+
+    async def _beats(self) -> None:
+        while True:
+            await asyncio.sleep(settings.SAYSO_BEAT_SECONDS)
+            try:
+                await self.beat()
+            except (DatabaseError, InterfaceError, Busy) as failed:
+                log.warning("could not renew the Leases: %s", failed)
+
+    async def beat(self) -> None:
+        held = {run_id: under_way.turn for run_id, under_way in self.turns.items()}
+        ended = await self._in(self.pulse, transitions.beat, self.id, self.name, list(held.values()))
+        for run_id in ended:
+            under_way = self.turns.get(run_id)
+            if under_way and under_way.turn is held[run_id]:  # not a later turn of the same Run
+                self._drop_soon(run_id)
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                async with await psycopg.AsyncConnection.connect(**_where(), autocommit=True) as listening:
+                    await listening.execute(f"listen {WORK}")
+                    self.news.set()  # what was told before we listened
+                    async for hint in listening.notifies():
+                        self._hear(hint.payload)
+            except psycopg.Error as failed:
+                log.warning("not listening, only looking: %s", failed)
+            await asyncio.sleep(1)
+
+    def _hear(self, payload: str) -> None:
+        word, _, run_id = payload.partition(" ")
+        if word == "cancel":
+            self._drop_soon(UUID(run_id))
+        else:
+            self.news.set()
+
+    def _drop_soon(self, run_id: UUID) -> None:
+        task = asyncio.create_task(self._drop(run_id, self._stopped))
+        self.leaving.add(task)
+        task.add_done_callback(self.leaving.discard)
+
+    # ------------------------------------------------------------------------------------------------ threads
+
+    async def call(self, function: Callable, *arguments, **named):
+        """Run a domain function on a thread that has a database connection. It ends even if the caller is cancelled."""
+        return await self._in(self.domain, function, *arguments, **named)
+
+    async def _in(self, threads: ThreadPoolExecutor, function: Callable, *arguments, **named):
+        work = partial(_with_connection, function, *arguments, **named)
+        return await asyncio.get_running_loop().run_in_executor(threads, work)
+
+
+def _with_connection(function: Callable, *arguments, **named):
+    try:
+        return function(*arguments, **named)
+    except (DatabaseError, InterfaceError):
+        connection.close()  # the next call on this thread takes a new one
+        raise
+
+
+def _call_provider(dispatch: transitions.Dispatch, send_by: float) -> Reply | BaseException:
+    failpoint("dispatch.before_send")
+    if time.monotonic() > send_by:
+        return NotCommitted(statement="The worker was too late: the time to send had passed, and nothing was sent.")
+    try:
+        reply = dispatch.action.dispatch(dispatch.key, dispatch.parameters, dispatch.environment)
+    except BaseException as error:  # whatever it was, it proves nothing by itself (R23)
+        reply = error
+    failpoint("dispatch.after_send")
+    return reply
+
+
+def _probe(recovery: transitions.Recovery) -> Reply | BaseException:
+    try:
+        return recovery.action.probe(recovery.key, recovery.parameters, recovery.environment)
+    except BaseException as error:
+        return error
+
+
+def _where() -> dict:
+    """How to reach the database, without what only Django's own connections take."""
+    found = connection.get_connection_params()
+    for name in ("cursor_factory", "context", "prepare_threshold"):
+        found.pop(name, None)
+    return found | {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+
+
+async def _work() -> None:
+    worker = Worker()
+    await worker.run()
+    if worker.stuck():
+        log.warning("leaving a call behind that does not end; what came of it is asked later")
+        logging.shutdown()
+        os._exit(0)  # a thread would hold the exit for as long as a provider keeps silent
+
+
+def main() -> None:
+    """Run one worker in this process until it is told to stop. An agent that cannot run stops the start, by name."""
+    models = [agent for agent in registry.registered() if agent.loop is None]
+    if models:
+        from .hosted import loop
+
+        for agent in models:
+            loop.ready(agent)
+    asyncio.run(_work())
