@@ -1,0 +1,1 @@
+"""The example: Harbor, a pretend deployment provider, and the agent that deploys through it."""
