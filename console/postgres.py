@@ -262,6 +262,8 @@ class Cluster:
             environment["PG_GRANDPARENT_PID"] = (self.data / "postmaster.pid").read_text().split("\n")[0]
         except FileNotFoundError:
             pass
+        if self._server:
+            self._server.wait(timeout=60)  # ours, and killed: reap it
         with open(self.log, "ab") as log:
             begin = log.tell()
             self._server = subprocess.Popen(
@@ -320,7 +322,7 @@ class Cluster:
                 connection.execute(
                     sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(role), self._password(role))
                 )
-            if not connection.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
+            if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
                 connection.execute(
                     sql.SQL("CREATE DATABASE {} OWNER {}").format(*map(sql.Identifier, (DATABASE, OWNER)))
                 )
