@@ -18,7 +18,7 @@ _MARKS = 4  # marks one letter may carry; more are drawn over the neighbouring l
 _EAST_ASIAN = frozenset("CJK HIRAGANA KATAKANA KATAKANA-HIRAGANA HANGUL BOPOMOFO IDEOGRAPHIC HALFWIDTH".split())
 _ANY_SCRIPT = frozenset("MODIFIER FEMININE MASCULINE MICRO SUPERSCRIPT SUBSCRIPT".split())
 # Letters a reader takes for Latin ones: Cyrillic, Greek, Armenian. Every letter of the scripts named would be taken so.
-_TWINS = frozenset("асеорхуіјѕһԁԛԝӏүѵАВСЕНІЈКМОРЅТХУԚԜҮӀ" "ονριΑΒΕΖΗΙΚΜΝΟΡΤΥΧ" "օոսհյց")
+_TWINS = frozenset("асеорхуіјѕһԁԛԝӏүѵАВСЕНІЈКМОРЅТХУԚԜҮӀονριΑΒΕΖΗΙΚΜΝΟΡΤΥΧօոսհյց")
 _TWIN_SCRIPTS = frozenset({"CHEROKEE", "LISU"})
 _UNNAMED = {"Cc": "Control character", "Cs": "Half of a surrogate pair", "Co": "Private use character"}
 _CONTROLS = {"\0": "Null", "\t": "Tab", "\n": "Line feed", "\r": "Carriage return", "\x1b": "Escape", "\x7f": "Delete"}

@@ -6,9 +6,9 @@
     PUT  /mode               {"mode": …} and, as wanted, "service", "seconds", "times", "lag"
     GET  /mode               the modes in force
 
-Modes: `commit` replies; `drop` commits and cuts the line; `refuse` is a clear no (422); `late` commits and replies
-after `seconds`; `down` cuts the line and does nothing. A mode holds for one `service` or for all, and for so many
-deliveries (`times`) or until the next. With a `lag`, look-ups find a deployment only that many seconds later.
+Modes: `commit` replies; `drop` commits and cuts the line; `refuse` is a clear no (422, with a reason); `late` commits
+and replies after `seconds`; `down` cuts the line and does nothing. A mode holds for one `service` or for all, and for
+so many deliveries (`times`) or until the next. With a `lag`, look-ups find a deployment only that many seconds later.
 
 The log is the judge of what happened: one JSON object a line, on disk before the reply leaves. Its `what` is
 `committed`, `repeat` (the key's first result was given again), `conflict` (the key came with another body), `refused`,
@@ -109,11 +109,11 @@ class Harbor(ThreadingHTTPServer):
             self.stopping.wait(mode.seconds)
         return None if mode.mode in ("drop", "down") or self.stopping.is_set() else result
 
-    def invalid(self, key: str | None, sent: bytes, status: int, error: str) -> Result:
+    def invalid(self, key: str | None, sent: bytes, status: int, reason: str) -> Result:
         with self._lock:
             order = sent[:1000].decode(errors="replace")
-            self.log.write(what="invalid", key=key, order=order, mode="", status=status, body={"error": error})
-        return Result({}, status, {"error": error})
+            self.log.write(what="invalid", key=key, order=order, mode="", status=status, body={"reason": reason})
+        return Result({}, status, {"reason": reason})
 
     def look_up(self, key: str) -> Result | None:
         """200 or 404; None where the line is cut."""
@@ -123,7 +123,7 @@ class Harbor(ThreadingHTTPServer):
                 return None
             if result and result.status == 201 and result.found_from <= time.monotonic():
                 return Result(result.order, 200, result.body)
-        return Result({}, 404, {"error": "There is no deployment with this key."})
+        return Result({}, 404, {"reason": "There is no deployment with this key."})
 
     def set_mode(self, asked: dict) -> Result:
         service = asked.pop("service", None)
@@ -133,7 +133,7 @@ class Harbor(ThreadingHTTPServer):
         except TypeError:
             sane = False
         if not sane or not isinstance(service, str | None):
-            return Result({}, 422, {"error": f"A mode is one of {', '.join(MODES)}."})
+            return Result({}, 422, {"reason": f"A mode is one of {', '.join(MODES)}."})
         with self._lock:
             self.modes[service] = mode
         return self.get_mode()
@@ -162,11 +162,11 @@ class Harbor(ThreadingHTTPServer):
         if mode.mode == "down":
             return "down", Result(order, 0, {})
         if first and first.order != order:
-            return "conflict", Result(order, 409, {"error": "This key was used for another deployment."})
+            return "conflict", Result(order, 409, {"reason": "This key was used for another deployment."})
         if first:
             return "repeat", first
         if mode.mode == "refuse":
-            return "refused", Result(order, 422, {"error": f"Harbor does not deploy {order['service']} now."})
+            return "refused", Result(order, 422, {"reason": f"Harbor does not deploy {order['service']} now."})
         number = 1 + sum(result.status == 201 for result in self.results.values())
         deployment = {"id": f"harbor-{number}", "key": key, "status": "deployed"} | order
         return "committed", Result(order, 201, deployment, found_from=time.monotonic() + mode.lag)
@@ -213,7 +213,7 @@ class Delivery(BaseHTTPRequestHandler):
 
     def _body(self) -> bytes | None:
         length = self.headers.get("Content-Length", "")
-        # A little more than is accepted is read too: closing on unread bytes would cut the line before the reply is read.
+        # A little more than is accepted is read too: closing on unread bytes would cut off the reply.
         sent = self.rfile.read(min(int(length), 10 * LARGEST)) if length.isdecimal() else None
         if sent is None or int(length) > LARGEST:
             self.close_connection = True
@@ -221,7 +221,7 @@ class Delivery(BaseHTTPRequestHandler):
         return sent
 
     def _no_such_page(self) -> Result:
-        return Result({}, 404, {"error": "Harbor has /deployments, /log and /mode."})
+        return Result({}, 404, {"reason": "Harbor has /deployments, /log and /mode."})
 
     def _reply(self, result: Result | None) -> None:
         if result is None:

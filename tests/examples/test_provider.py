@@ -105,7 +105,7 @@ def test_dropping_the_reply_commits_all_the_same(harbor):
 
 def test_refusing_is_a_clear_no_and_stays_one(harbor):
     told(harbor, mode="refuse", times=1)
-    assert deploy(harbor) == (422, {"error": "Harbor does not deploy card-api now."})
+    assert deploy(harbor) == (422, {"reason": "Harbor does not deploy card-api now."})
     assert looked_up(harbor)[0] == 404
     assert deploy(harbor)[0] == 422
     assert happened(harbor) == [("refused", "k1"), ("repeat", "k1")]
