@@ -1,6 +1,5 @@
 """What `./run manage check --database default` and the start of `serve` and `worker` look at. Each says what to do."""
 
-import importlib.util
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -85,23 +84,3 @@ def origin(**kwargs):
             )
         )
     return found
-
-
-@register
-def agents(**kwargs):
-    return [
-        Error(
-            f"SAYSO_AGENTS names {module}, which cannot be found.",
-            hint="Is it spelled as in Python, and on the path?",
-            id="sayso.E006",
-        )
-        for module in settings.SAYSO_AGENTS
-        if not is_there(module)
-    ]
-
-
-def is_there(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ImportError:
-        return False

@@ -1,5 +1,6 @@
 """Every environment variable Sayso reads, in one table. Settings of the same names hold what was read."""
 
+import importlib.util
 import os
 import secrets
 from collections.abc import Callable
@@ -32,7 +33,7 @@ class Variable:
         value = environment.get(self.name, "").strip() or self.default
         try:
             return self.parse(value)
-        except (ValueError, LookupError, OSError):
+        except (ValueError, LookupError, OSError, ImportError):
             shown = "(not shown)" if self.secret else repr(value)
             raise BadEnvironment(f"{self.name} is {shown}. It accepts {self.accepts}.") from None
 
@@ -78,8 +79,9 @@ def origins(value: str) -> list[str]:
 
 def modules(value: str) -> list[str]:
     names = [name.strip() for name in value.split(",") if name.strip()]
-    if not all(part.isidentifier() for name in names for part in name.split(".")):
-        raise ValueError
+    for name in names:
+        if not all(part.isidentifier() for part in name.split(".")) or importlib.util.find_spec(name) is None:
+            raise ValueError
     return names
 
 
@@ -147,7 +149,7 @@ VARIABLES = [
         "SAYSO_AGENTS",
         "",
         "The modules that register agents and actions.",
-        "names of Python modules with commas between",
+        "names of Python modules on the path, with commas between",
         modules,
     ),
     Variable(
