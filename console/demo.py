@@ -152,7 +152,8 @@ def table(facts: dict) -> str:
         lines.append(f"  {person['username']:<9} {names[person['tenant']]:<20} {', '.join(person['roles'])}")
     lines.append("")
     for run in facts["runs"]:
-        lines.append(f"  {run['story']:<12} {waiting.get(run['id'], 'nothing pending'):<16} /t/{run['tenant']}/runs/{run['id']}/")
+        kind = waiting.get(run["id"], "nothing pending")
+        lines.append(f"  {run['story']:<12} {kind:<16} /t/{run['tenant']}/runs/{run['id']}/")
     return "\n".join([*lines, "", f"  Harbor: {facts['harbor']['url']}/log    Ctrl-C ends everything", ""])
 
 

@@ -70,6 +70,8 @@ class Worker:
             for task in beside:
                 task.cancel()
             await asyncio.wait(beside)
+            if not self.stuck():
+                await self._in(self.pulse, transitions.leave, self.id)
 
     def stop(self) -> None:
         self.stopping = True
@@ -117,10 +119,11 @@ class Worker:
     async def _claim_dispatches(self) -> None:
         while self._has_room_to_send():
             failpoint("dispatch.claim")
+            before = time.monotonic()  # the intent is younger than this, so its time to send is not over earlier
             dispatch = await self.call(transitions.intend, self.id)
             if dispatch is None:
                 return
-            self._send(self._dispatch(dispatch, time.monotonic() + dispatch.seconds_to_send))
+            self._send(self._dispatch(dispatch, before + dispatch.seconds))
 
     async def _claim_recoveries(self) -> None:
         while self._has_room_to_send():

@@ -42,7 +42,7 @@ PATIENCE = 60  # seconds for our own worker to do what it does in well under one
 
 @transaction.atomic
 def tenants(password: str) -> None:
-    """The tenants, their environments, policies, people and agents. `password` is everybody's; what is there is kept."""
+    """The tenants, their environments, policies, people and agents; what is there is kept. `password`: everybody's."""
     for slug, name in TENANTS.items():
         tenant, new = Tenant.objects.get_or_create(slug=slug, defaults={"name": name})
         if not new:

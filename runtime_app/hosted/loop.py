@@ -76,7 +76,7 @@ def _definitions(agent: HostedAgent) -> list[ToolDefinition]:
     asks = [
         ToolDefinition(
             name=action.name,
-            description=" ".join(filter(None, [action.title + ".", action.consequence, "A person may have to approve."])),
+            description=f"{action.title}. {action.consequence} A person may have to approve it.",
             parameters_json_schema=action.Parameters.model_json_schema(),
         )
         for action in agent.actions
@@ -137,7 +137,7 @@ class _Journaled(WrapperModel):
         self.position = len(steps.replies()) - 1  # of the newest reply
 
     async def request(self, messages, model_settings, model_request_parameters):
-        await self.steps.write_held()
+        await self.steps.journal()
         if self.position + 1 >= self.steps.agent.steps:
             raise CannotGoOn(f"The model gave {self.steps.agent.steps} replies without coming to an end.")
         reply = _with_own_ids(await super().request(messages, model_settings, model_request_parameters))
@@ -186,7 +186,8 @@ async def _outcomes(steps: Steps, position: int, reply: ModelResponse, asked: De
     for call in asked.calls:
         keys[call.tool_call_id] = key = f"{position}.{_place(reply, call.tool_call_id)}"
         try:
-            waits.append(_question(key, call) if call.tool_name == ASK_PERSON else Ask(key, call.tool_name, _raw(call), claim))
+            question = call.tool_name == ASK_PERSON
+            waits.append(_question(key, call) if question else Ask(key, call.tool_name, _raw(call), claim))
         except InvalidInput as wrong:
             results[call.tool_call_id] = outcomes.refused(wrong)
     came = await steps.wait(*waits)

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from .. import transitions
-from ..errors import InvalidInput, LeaseLost, RunEnded
+from ..errors import InvalidInput
 from ..failpoints import failpoint
 from ..transitions import Ask, NewEntry, Question, Turn
 from . import outcomes, registry
@@ -38,7 +38,7 @@ class Steps:
         self.held: list[NewEntry] = []  # written with what comes next, since nothing starts before it
         self.lost: Exception | None = None  # the Run was taken from us; nothing a loop does afterwards counts
         self._journaled = {(entry.kind, entry.position, entry.call): entry.content for entry in turn.journal}
-        self._known = {request.key: outcomes.of(request) for request in turn.requests}
+        self._known: dict[str, dict] | None = None
 
     def replies(self) -> list[str]:
         """The journaled replies, in order."""
@@ -56,44 +56,32 @@ class Steps:
             failpoint("turn.tool_returned")
         return from_json(written)
 
-    async def journal(self, entry: NewEntry) -> None:
-        """Write this now, after whatever is still held."""
-        await self.write_held()
-        await self.write(entry)
-
-    async def write_held(self) -> None:
-        while self.held:
-            await self.write(self.held[0])
-            del self.held[0]
-
-    async def write(self, entry: NewEntry) -> None:
-        await self._do(
-            transitions.journal,
-            self.turn,
-            kind=entry.kind,
-            position=entry.position,
-            content=entry.content,
-            call=entry.call,
-        )
-        self._journaled[(entry.kind, entry.position, entry.call)] = entry.content
+    async def journal(self, *entries: NewEntry) -> None:
+        """Write these now, after whatever is still held."""
+        entries = (*self.held, *entries)
+        if entries:
+            await self._do(transitions.journal, self.turn, *entries)
+            self.held = []
+            self._journaled |= {(entry.kind, entry.position, entry.call): entry.content for entry in entries}
 
     async def wait(self, *waits: Question | Ask) -> dict[str, dict]:
-        """What came of each wait, by its key, as plain data. Raises Parked when the Run has to stop for one (R01, R04)."""
+        """What came of each wait, by its key, as plain data. Raises Parked when the Run has to stop (R01, R04)."""
+        if self._known is None:
+            self._known = await self._do(outcomes.of, self.turn.requests) if self.turn.requests else {}
         refused, fresh = {}, []
         for each in waits:
             if each.key not in self._known:
-                wrong = transitions.check(each)
-                if wrong is None:
-                    fresh.append(each)
-                else:
+                if wrong := transitions.check(each):
                     refused[each.key] = outcomes.refused(wrong)
+                else:
+                    fresh.append(each)
         if fresh:
-            raised = await self._do(transitions.suspend, self.turn, entries=self.held, waits=fresh)
+            raised = await self._do(transitions.suspend, self.turn, waits=fresh, entries=self.held)
             self.held = []
             failpoint("turn.suspended")
-            if raised is None or raised.parked:
+            if raised is None:
                 raise Parked
-            self._known |= {request.key: outcomes.of(request) for request in raised}
+            self._known |= await self._do(outcomes.of, raised)
         return {each.key: refused.get(each.key) or self._known[each.key] for each in waits}
 
     async def finish(self, state: str, *, result: str = "", reason: str = "") -> None:
@@ -153,6 +141,3 @@ def _sentence(error: Exception) -> str:
 def legible(text: str) -> str:
     """Text that can be kept: what no database column takes is replaced by U+FFFD."""
     return text.replace("\0", "\ufffd").encode(errors="replace").decode()
-
-
-__all__ = ["CannotGoOn", "LeaseLost", "Parked", "RunEnded", "Steps", "legible", "take"]
