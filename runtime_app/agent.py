@@ -7,18 +7,24 @@
 Each stands on the transition that the pages use; errors are those of `errors`.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
 
 from asgiref.sync import sync_to_async
 
 from . import events, transitions
+from .hub import hub
 from .ids import uuid7
 from .models import Event, Response, Run, Session
 from .permissions import Context, find, member, person, system
 from .responses import Answer, Approve, Deny, Finding, Recover, Resume
 
+LOOK_AGAIN = 20  # seconds: a lost push costs no more, and permission to watch is read again (R39, R40)
+
 __all__ = [
-    "Answer", "Approve", "Context", "Deny", "Finding", "Recover", "Resume", "cancel", "member", "person", "resume",
+    "Answer", "Approve", "Context", "Deny", "Finding", "Gap", "Recover", "Resume", "cancel", "member", "person", "resume",
     "start", "subscribe", "system",
 ]  # fmt: skip
 
@@ -40,21 +46,29 @@ async def cancel(run_id, context: Context, *, reason: str = "", response_id=None
     return await sync_to_async(transitions.cancel)(context, **arguments)
 
 
-async def subscribe(session_id, *, context: Context, after: str | None = None) -> AsyncIterator[Event]:
-    """Every Event of the Session after the cursor, once, in order, then live ones (R37). Each has `.cursor`.
+@dataclass(frozen=True)
+class Gap:
+    """What came before this cursor is of another epoch and is not given: look at the whole Session anew (R37)."""
 
-    Raises NotFound, also when the right to watch ends (R40), CursorInvalid, and EpochGap through `events.after`.
+    cursor: str
+
+
+async def subscribe(session_id, *, context: Context, after: str | None = None) -> AsyncIterator[Event | Gap]:
+    """Every Event of the Session after the cursor, once, in order, then live ones, each with its `.cursor` (R37).
+
+    Raises NotFound, also when the right to watch ends while it lives (R40), and CursorInvalid.
     """
-    from .hub import hub
-
     session = await sync_to_async(find)(Session, context, session_id)
-    with hub.listening(str(session.pk)) as news:
-        cursor = after
+    with hub.listening(session.pk) as news:
         while True:
-            page = await sync_to_async(events.after)(context, session.pk, cursor)
+            news.clear()  # before the read: what commits during it wakes the next one
+            page = await sync_to_async(events.after)(context, session.pk, after)
+            if page.gap:
+                yield Gap(events.cursor_of(session.pk, 0, events.epoch_of(page.cursor)))
             for event in page.events:
-                event.cursor = events.cursor_of(session.pk, event.seq, event.epoch)
+                event.cursor = events.cursor_of(session.pk, event.seq, events.epoch_of(page.cursor))
                 yield event
-            cursor = page.cursor
+            after = page.cursor
             if not page.more:
-                await news.wait(timeout=20)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(news.wait(), LOOK_AGAIN)

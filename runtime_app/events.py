@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import F, Max
+from django.db.models import Max
 
 from .errors import CursorInvalid
 from .models import Epoch, Event, Session
@@ -50,19 +50,43 @@ class Log:
             self.hints.append((WORK, payload))
 
     def write(self) -> None:
-        """Number and insert. The caller holds the Session's lock, so the numbers have no gap for any reader (I16)."""
-        if self.drafts:
-            for seq, event in enumerate(self.drafts, self.session.last_seq + 1):
-                event.seq = seq
-            self.session.last_seq += len(self.drafts)
-            Session.objects.filter(pk=self.session.pk).update(last_seq=F("last_seq") + len(self.drafts))
-            Event.objects.bulk_create(self.drafts)
-            self.hints.append((NEWS, f"{self.session.tenant_id} {self.session.pk} {self.session.last_seq}"))
+        """Number, insert and hint, by one statement. The caller holds the Session's lock, so the numbers have no gap for
+        any reader (I16); a hint is delivered at commit or never, so it cannot overtake its rows."""
+        if not self.drafts:
+            return self._hint()
+        rows, values = [], []
+        for event in self.drafts:
+            self.session.last_seq += 1
+            event.seq = self.session.last_seq
+            rows.append("(%s::uuid, %s::bigint, %s, %s, %s, %s, %s::uuid, %s::jsonb, %s::int)")
+            values += [event.run_id, event.seq, event.kind, event.actor_kind, event.actor_id, event.actor_name]
+            values += [event.subject, json.dumps(event.data), event.epoch]
+        self.hints.append((NEWS, f"{self.session.tenant_id} {self.session.pk} {self.session.last_seq}"))
+        with connection.cursor() as cursor:
+            cursor.execute(
+                _WRITE.format(rows=", ".join(rows), hints=_hints(self.hints)),
+                [self.session.last_seq, self.session.pk, self.session.tenant_id, self.session.pk, *values]
+                + [part for hint in self.hints for part in hint],
+            )
+
+    def _hint(self) -> None:
         if self.hints:
-            # delivered at commit, or never: a hint cannot overtake its rows
             with connection.cursor() as cursor:
-                calls = ", ".join(["pg_notify(%s, %s)"] * len(self.hints))
-                cursor.execute(f"select {calls}", [part for hint in self.hints for part in hint])
+                cursor.execute(f"select {_hints(self.hints)}", [part for hint in self.hints for part in hint])
+
+
+_WRITE = """
+with numbered as (update runtime_app_session set last_seq = %s where id = %s),
+written as (
+    insert into runtime_app_event
+        (tenant_id, session_id, run_id, seq, kind, actor_kind, actor_id, actor_name, subject, data, epoch)
+    select %s::uuid, %s::uuid, draft.* from (values {rows}) draft)
+select {hints}
+"""
+
+
+def _hints(hints: list) -> str:
+    return ", ".join(["pg_notify(%s, %s)"] * len(hints))
 
 
 # ---------------------------------------------------------------- cursors
@@ -77,12 +101,7 @@ def cursor_of(session_id: UUID, seq: int, epoch: int) -> str:
 def place(cursor: str, session: Session, epoch: int) -> int | None:
     """The seq that `cursor` has seen, or None for an explicit gap (another epoch). CursorInvalid for one that is not of
     this Session or is of the future."""
-    try:
-        of, of_epoch, seq = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        if len(cursor) > 200 or type(seq) is not int or type(of_epoch) is not int or seq < 0:
-            raise ValueError
-    except (ValueError, TypeError, binascii.Error, RecursionError):
-        raise CursorInvalid("This is not a cursor. Start again without one.") from None
+    of, of_epoch, seq = _parts(cursor)
     if of != str(session.pk):
         raise CursorInvalid("This cursor is of another Session. Start again without one.")
     if of_epoch != epoch:
@@ -90,6 +109,18 @@ def place(cursor: str, session: Session, epoch: int) -> int | None:
     if seq > session.last_seq:
         raise CursorInvalid("This cursor is of the future. Start again without one.")
     return seq
+
+
+def _parts(cursor: str) -> tuple[str, int, int]:
+    try:
+        if len(cursor) > 200:
+            raise ValueError
+        of, epoch, seq = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        if type(seq) is not int or type(epoch) is not int or seq < 0:
+            raise ValueError
+    except (ValueError, TypeError, binascii.Error, RecursionError):
+        raise CursorInvalid("This is not a cursor. Start again without one.") from None
+    return of, epoch, seq
 
 
 @dataclass(frozen=True)
@@ -111,6 +142,10 @@ def after(context: Context, session_id, cursor: str | None = None, limit: int = 
     events = found[:limit]
     last = events[-1].seq if events else (seen or 0)
     return Page(events, cursor_of(session.pk, last, epoch), gap=seen is None, more=len(found) > limit)
+
+
+def epoch_of(cursor: str) -> int:
+    return _parts(cursor)[1]
 
 
 def current_epoch() -> int:

@@ -30,6 +30,7 @@ class Change:
     def __init__(self):
         self.context: Context | None = None
         self.log: Log | None = None
+        self._now = None
 
     def act(self, context: Context) -> None:
         """Name who acts in which tenant; row-level policies read the setting."""
@@ -38,6 +39,7 @@ class Change:
             cursor.execute("select set_config('app.tenant', %s, true)", [str(context.tenant_id)])
 
     def lock_session(self, pk, *, skip_locked: bool = False) -> Session | None:
+        self._now = None
         rows = Session.objects.select_for_update(no_key=True, skip_locked=skip_locked)
         session = rows.filter(pk=pk).first()
         if session:
@@ -50,12 +52,17 @@ class Change:
     def lock(self, model, pk):
         """One row of one table by one statement. FOR NO KEY UPDATE: children may still be inserted, and no join is
         locked with an answer from before the wait."""
+        self._now = None
         return model.objects.select_for_update(no_key=True).get(pk=pk)
 
     def note(self, kind: str, **facts) -> None:
         self.log.note(kind, **facts)
 
-    now = staticmethod(clock.now)
+    def now(self):
+        """The database's clock, read once after the last lock: a wait for a lock is never before it."""
+        if self._now is None:
+            self._now = clock.now()
+        return self._now
 
 
 @contextmanager

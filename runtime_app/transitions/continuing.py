@@ -34,27 +34,32 @@ def wake(change: Change, run: Run) -> None:
 def end(change: Change, run: Run, state: str, *, result: str = "", reason: str = "", **told) -> None:
     """End the Run, in the only way a Run ends: pending questions and approvals are cancelled, what was prepared and
     granted is withdrawn, what was sent stays what it is (R30). A `wait_effect` is not touched."""
-    take_back(change, run)
+    uncertain = take_back(change, run)
     run.state, run.result, run.reason, run.ended_at = state, result, reason, change.now()
     run.lease_until = run.lease_worker = run.waiting_since = None
     run.save(
         update_fields=["state", "result", "reason", "ended_at", "lease_until", "lease_worker", "waiting_since"]
         + ["cancelled_by", "cancel_reason", "cancel_requested_at"]
     )
-    uncertain = [str(pk) for pk in open_effects(run)]
     change.note(f"run.{state}", run=run, reason=reason, uncertain=uncertain, **told)
 
 
-def take_back(change: Change, run: Run) -> None:
-    """Cancel what still waits and withdraw what was not sent. Requests are locked by id, then Effects (R05)."""
+def take_back(change: Change, run: Run) -> list[str]:
+    """Cancel what still waits and withdraw what was not sent. Requests are locked by id, then Effects (R05). Returns the
+    ids of Effects that were sent, or may have been, and are not settled."""
     pending = Request.objects.select_for_update(no_key=True).filter(
         run_id=run.pk, state="pending", kind__in=["wait_user", "wait_approval"]
     )
     for request in pending.order_by("pk"):
         close(change, run, request, "cancelled")
-    prepared = Effect.objects.select_for_update(no_key=True).filter(run_id=run.pk, state="prepared")
-    for effect in prepared.order_by("pk"):
-        withdraw(change, run, effect, "the Run ended")
+    unsettled = Effect.objects.select_for_update(no_key=True).filter(run_id=run.pk).exclude(state__in=states.SETTLED)
+    remaining = []
+    for effect in unsettled.order_by("pk"):
+        if effect.state == "prepared":
+            withdraw(change, run, effect, "the Run ended")
+        else:
+            remaining.append(str(effect.pk))
+    return remaining
 
 
 def close(change: Change, run: Run, request: Request, state: str, *, at=None, **told) -> None:
