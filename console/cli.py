@@ -34,10 +34,12 @@ def demo(words: list[str]) -> None:
     if chosen.data:
         os.environ["SAYSO_DATA"] = os.path.abspath(chosen.data)
     os.environ.setdefault("SAYSO_AGENTS", "examples.harbor.agents")
-    settings = start_postgres()
+    cluster = start_postgres()
+    settings = environ.read()
     from console.demo import main
 
-    main(argparse.Namespace(port=settings["SAYSO_PORT"], data=settings["SAYSO_DATA"]))
+    # `cluster.is_up()`, and `cluster.acquire()` starts it again; None where DATABASE_URL names a server
+    main(argparse.Namespace(port=settings["SAYSO_PORT"], data=settings["SAYSO_DATA"], cluster=cluster))
 
 
 def test(words: list[str]) -> None:
@@ -57,11 +59,11 @@ def serve(words: list[str]) -> None:
     chosen = options.parse_args(words)
     if chosen.port:
         os.environ["SAYSO_PORT"] = str(chosen.port)
-    settings = start_postgres()
+    start_postgres()
     set_up()
     from console.serve import serve
 
-    serve(settings["SAYSO_PORT"], chosen.bind)
+    serve(environ.read()["SAYSO_PORT"], chosen.bind)
 
 
 def worker(words: list[str]) -> None:
@@ -100,14 +102,15 @@ def chaos(words: list[str]) -> None:
 COMMANDS = {each.__name__: each for each in (demo, test, serve, worker, manage, bench, chaos)}
 
 
-def start_postgres(folder: str = "pg") -> dict:
+def start_postgres(folder: str = "pg") -> postgres.Cluster | None:
     """Read the environment, start PostgreSQL unless DATABASE_URL names one, and say where it is to all that follows."""
     settings = environ.read()
-    if not settings["DATABASE_URL"]:
-        cluster = postgres.Cluster(settings["SAYSO_DATA"] / folder).acquire()
-        os.environ["DATABASE_URL"] = cluster.url(postgres.APP)
-        os.environ["DATABASE_OWNER_URL"] = cluster.url(postgres.OWNER)
-    return settings
+    if settings["DATABASE_URL"]:
+        return None
+    cluster = postgres.Cluster(settings["SAYSO_DATA"] / folder).acquire()
+    os.environ["DATABASE_URL"] = cluster.url(postgres.APP)
+    os.environ["DATABASE_OWNER_URL"] = cluster.url(postgres.OWNER)
+    return cluster
 
 
 def use_settings() -> None:

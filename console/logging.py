@@ -12,6 +12,7 @@ LOGGING = {
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {
         "django": {"handlers": []},  # to the root alone
+        "django.security.DisallowedHost": {"level": "CRITICAL"},  # every scanner of the internet makes some
         "daphne": {"level": "WARNING"},
     },
 }

@@ -61,7 +61,7 @@ class Cluster:
                 self._hold()
                 if not (self.data / "PG_VERSION").exists():
                     self._initdb()
-                if self._ping() != pq.Ping.OK:
+                if not self.is_up():
                     self._start()
                 self._make_roles()
         except PermissionError as error:
@@ -94,6 +94,11 @@ class Cluster:
     def url(self, role: str, database: str = DATABASE) -> str:
         where = f"host={quote(str(self.socket), safe='')}&port={PORT}"
         return f"postgresql://{role}:{self._password(role)}@/{database}?{where}"
+
+    def is_up(self) -> bool:
+        # also when all connections are taken: only a server that does not answer is started again
+        where = make_conninfo(host=str(self.socket), port=PORT, dbname="postgres", connect_timeout=5)
+        return pq.PGconn.ping(where.encode()) == pq.Ping.OK
 
     def _hold(self) -> None:
         if not self._holding:
@@ -232,7 +237,7 @@ class Cluster:
         self._make_socket_folder()
         deadline = time.monotonic() + patience
         begin = self._launch()
-        while self._ping() != pq.Ping.OK:
+        while not self.is_up():
             said = self.log.read_bytes()[begin:] if self._server.poll() is not None else b""
             if time.monotonic() > deadline or self._server.poll() is not None and not _will_pass(said):
                 raise CannotStart(
@@ -289,14 +294,8 @@ class Cluster:
         if self.run_as:
             os.chown(path, self.run_as["user"], self.run_as["group"])
 
-    def _ping(self) -> pq.Ping:
-        # OK also when all connections are taken: only a server nobody answers for is started again.
-        return pq.PGconn.ping(
-            make_conninfo(host=str(self.socket), port=PORT, dbname="postgres", connect_timeout=5).encode()
-        )
-
     def _stop(self) -> None:
-        if self._ping() == pq.Ping.OK:  # else postmaster.pid may hold the pid of a stranger
+        if self.is_up():  # else postmaster.pid may hold the pid of a stranger
             subprocess.run(
                 [self.bin / "pg_ctl", "-D", self.data, "-m", "fast", "-w", "stop"],
                 capture_output=True,

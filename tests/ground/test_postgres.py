@@ -44,10 +44,6 @@ def ask(cluster: Cluster, question: str, role: str = APP):
         return cursor.fetchone()[0] if cursor.description else None
 
 
-def is_up(cluster: Cluster) -> bool:
-    return cluster._ping() == psycopg.pq.Ping.OK
-
-
 @pytest.fixture
 def cluster(tmp_path):
     """In a folder closed to everybody else, as pytest makes them: root has to put the data elsewhere."""
@@ -66,9 +62,9 @@ def test_eight_processes_start_at_once_on_a_fresh_folder(tmp_path):
     assert ask(cluster, "SELECT current_user::text") == APP
     for holder in holders:
         leave(holder)
-    assert is_up(cluster), "one holder is left"
+    assert cluster.is_up(), "one holder is left"
     cluster.release()
-    assert not is_up(cluster), "the last one out stops it"
+    assert not cluster.is_up(), "the last one out stops it"
     cluster.destroy()
 
 
@@ -79,7 +75,7 @@ def test_everything_is_there_again_after_kill_9(cluster):
     holder.stdout.readline()
     holder.kill()
     holder.communicate()
-    assert is_up(cluster)
+    assert cluster.is_up()
 
     os.kill(postmaster(cluster), signal.SIGKILL)
     cluster.acquire()
@@ -106,7 +102,7 @@ def test_a_server_left_behind_is_taken_over_and_stopped(tmp_path):
     cluster = Cluster(folder, fast=True).acquire()
     assert ask(cluster, "SELECT 1") == 1 and cluster._server is None
     cluster.release()
-    assert not is_up(cluster)
+    assert not cluster.is_up()
     cluster.destroy()
 
 

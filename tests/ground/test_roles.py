@@ -1,10 +1,16 @@
 """The two database roles, and what the tests' own ground gives."""
 
+import os
+import subprocess
+import sys
+
 import psycopg
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.db.utils import ProgrammingError
+
+from console.environ import ROOT
 
 pytestmark = pytest.mark.django_db
 
@@ -85,3 +91,15 @@ def test_everybody_sees_the_clock_move_R05(clock, owner):
 def test_a_second_superuser_session_is_not_needed(owner):
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         owner.execute("ALTER ROLE sayso_owner SUPERUSER")
+
+
+def test_web_and_worker_do_not_start_as_the_owner_of_the_tables(owner):
+    def check(**variables):
+        return subprocess.run(
+            [sys.executable, "-m", "console.cli", "manage", "check", "--database", "default"],
+            cwd=ROOT, env=os.environ | variables, capture_output=True, text=True,
+        )  # fmt: skip
+
+    assert "no issues" in check().stdout
+    refused = check(DATABASE_URL=os.environ["DATABASE_OWNER_URL"])
+    assert refused.returncode == 1 and "sayso.E002" in refused.stderr and "HINT: " in refused.stderr
