@@ -207,20 +207,9 @@ class Cluster:
         self._give(password)
         made = subprocess.run(
             [
-                self.bin / "initdb",
-                "-D",
-                half,
-                "-U",
-                SUPER,
-                f"--pwfile={password}",
-                "--auth=scram-sha-256",
-                "-E",
-                "UTF8",
-                "--locale-provider=builtin",
-                "--builtin-locale=C.UTF-8",
-                "--locale=C",
-                "--data-checksums",
-                *(["--no-sync"] if self.fast else []),
+                *(self.bin / "initdb", "-D", half, "-U", SUPER, f"--pwfile={password}", "--auth=scram-sha-256"),
+                *("-E", "UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"),
+                *("--data-checksums", *(["--no-sync"] if self.fast else [])),
             ],
             capture_output=True,
             cwd="/",
