@@ -158,9 +158,10 @@ def recoveries(action: Action | None) -> list[dict]:
     return [*probe, accept]
 
 
-def action_bytes(*, name: str, version: str, environment: str, actor: str, parameters: bytes) -> bytes:
+def action_bytes(*, name: str, version: str, environment, actor: str, parameters: bytes) -> bytes:
     """The Action's canonical bytes: a header line, then the parameters (R15). Made once, when the Request is raised."""
-    header = {"action": name, "actor": actor, "environment": environment, "version": version}
+    where = {"id": str(environment.pk), "name": environment.name}
+    header = {"action": name, "actor": actor, "environment": where, "version": version}
     return canonical.dump(header) + b"\n" + parameters
 
 

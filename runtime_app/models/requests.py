@@ -1,5 +1,7 @@
 """Requests, the Responses to them, and the Grants that approvals make."""
 
+import json
+
 import pgtrigger
 from django.conf import settings
 from django.db import models
@@ -50,6 +52,11 @@ class Request(TenantRow):
     expires_at = models.DateTimeField(null=True)
     resolved_at = models.DateTimeField(null=True)
     resolved_by = models.CharField(max_length=150, blank=True, db_comment="a stable name; the Response has the account")
+
+    @property
+    def bound(self) -> dict:
+        """The header line of the Action's bytes: action, version, environment (id and name), actor."""
+        return json.loads(bytes(self.action_bytes).partition(b"\n")[0])
 
     @property
     def parameters(self) -> bytes:

@@ -15,7 +15,7 @@ from .. import clock
 from ..errors import Busy, SaysoError
 from ..events import Log
 from ..models import Session
-from ..permissions import Context
+from ..permissions import Context, system
 from .refusals import record_refusal
 
 # lock_not_available, query_canceled, deadlock_detected, serialization_failure
@@ -48,6 +48,19 @@ class Change:
 
     def log_of(self, session: Session) -> None:
         self.log = Log(session, self.context.actor)
+
+    def lock_first(self, part: str, rows) -> object | None:
+        """Lock the Session of the first of these (id, tenant, session) that is free, or wait for one: its id.
+
+        Waiting for the last resort keeps a wake-up from being lost: whoever holds the Session may not hint at its commit.
+        """
+        rows = list(rows)
+        for skip_locked in (True, False):
+            for pk, tenant_id, session_id in rows:
+                self.act(system(part, tenant_id))
+                if self.lock_session(session_id, skip_locked=skip_locked):
+                    return pk
+        return None
 
     def lock(self, model, pk):
         """One row of one table by one statement. FOR NO KEY UPDATE: children may still be inserted, and no join is

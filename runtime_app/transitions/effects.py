@@ -63,15 +63,17 @@ def known_actions() -> Q:
 
 def intend(worker_id: UUID) -> Dispatch | None:
     """Write the dispatch intent of the next prepared Effect: the one commit that consumes its Grant. After it, send."""
-    with opened() as change:
-        waiting = Effect.objects.filter(known_actions(), state="prepared", environment__held_at=None)
-        for pk, tenant_id, session_id in list(
-            waiting.order_by("prepared_at").values_list("pk", "tenant_id", "session_id")[:8]
-        ):
-            change.act(permissions.system("worker", tenant_id))
-            if change.lock_session(session_id, skip_locked=True):
-                return _intend(change, pk, worker_id)
-    return None
+    while True:
+        with opened() as change:
+            prepared = Effect.objects.filter(
+                known_actions(), state="prepared", environment__held_at=None, run__state="waiting"
+            ).order_by("prepared_at")
+            pk = change.lock_first("worker", prepared.values_list("pk", "tenant_id", "session_id")[:8])
+            if pk is None:
+                return None
+            dispatch = _intend(change, pk, worker_id)
+        if dispatch:  # else it was taken back, or voided and asked anew: look for another
+            return dispatch
 
 
 def _intend(change: Change, pk: UUID, worker_id: UUID) -> Dispatch | None:
@@ -89,10 +91,10 @@ def _intend(change: Change, pk: UUID, worker_id: UUID) -> Dispatch | None:
     if why := drift(change, run, request, grant, environment):
         _void(change, run, request, effect, why)
         return None
-    return _consume(change, run, request, effect, grant, environment, worker_id)
+    return _consume(change, run, request, effect, grant, worker_id)
 
 
-def _consume(change, run, request, effect, grant, environment, worker_id) -> Dispatch:
+def _consume(change, run, request, effect, grant, worker_id) -> Dispatch:
     action = actions.registered(effect.action_name)
     now = change.now()
     grant.state, grant.used_at = "consumed", now
@@ -105,7 +107,7 @@ def _consume(change, run, request, effect, grant, environment, worker_id) -> Dis
     effect.save(update_fields=["state", "intent_at", "deadline_at"])
     change.note("effect.in_flight", run=run, subject=effect.pk, attempt=attempt.number, key=effect.key)
     return Dispatch(
-        effect.pk, attempt.pk, run.tenant_id, effect.key, action, action.parsed(request.parameters), environment.name,
+        effect.pk, attempt.pk, run.tenant_id, effect.key, action, action.parsed(request.parameters), request.bound["environment"]["name"],
         action.send_within.total_seconds(), action.deadline.total_seconds(),
     )  # fmt: skip
 
@@ -320,10 +322,9 @@ def recovering(worker_id: UUID) -> Recovery | None:
         effect.save(update_fields=["probe_at", "probes"])
         request = Request.objects.get(pk=effect.request_id)
         action = actions.registered(effect.action_name)
-        environment = Environment.objects.values_list("name", flat=True).get(pk=effect.environment_id)
         return Recovery(
-            effect.pk, effect.tenant_id, effect.key, action, action.parsed(request.parameters), environment,
-            PROBE_FOR.total_seconds(),
+            effect.pk, effect.tenant_id, effect.key, action, action.parsed(request.parameters),
+            request.bound["environment"]["name"], PROBE_FOR.total_seconds(),
         )  # fmt: skip
 
 

@@ -31,6 +31,8 @@ def drift(change: Change, run: Run, request: Request, made: Grant, environment: 
     )
     if not digest == request.digest == made.digest:
         return "the stored action is not the one that was approved"
+    if request.bound["environment"]["name"] != environment.name:
+        return "the environment was renamed since"
     if made.expires_at <= change.now():
         return "the approval expired before it was sent"
     policy = policies.applying(environment, request.action_name)

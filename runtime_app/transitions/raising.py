@@ -137,7 +137,7 @@ def _approval(change, run, environment, *, key, name, version, parameters, claim
     """The bound Action: its bytes are made here, once, and digested with the ids (R14-R16)."""
     actor = Instance.objects.only("agent").get(pk=run.instance_id)
     bound = actions.action_bytes(
-        name=name, version=version, environment=str(environment.pk), actor=str(actor.pk), parameters=parameters
+        name=name, version=version, environment=environment, actor=str(actor.pk), parameters=parameters
     )
     pk = uuid7()
     digest = canonical.digest(

@@ -116,17 +116,15 @@ def _legal(message: str) -> None:
 
 def claim(worker_id: UUID) -> Turn | None:
     """Take the next queued Run, oldest first. Chosen without a lock, locked in order, looked at again (R05)."""
-    with opened() as change:
-        queued = Run.objects.filter(state="queued", hosted=True, held_at=None).order_by("queued_at")
-        for pk, tenant_id, session_id in list(queued.values_list("pk", "tenant_id", "session_id")[:8]):
-            change.act(permissions.system("worker", tenant_id))
-            if change.lock_session(session_id, skip_locked=True) is None:
-                continue  # somebody is changing that Session; the next one is as good
+    while True:
+        with opened() as change:
+            queued = Run.objects.filter(state="queued", hosted=True, held_at=None).order_by("queued_at")
+            pk = change.lock_first("worker", queued.values_list("pk", "tenant_id", "session_id")[:8])
+            if pk is None:
+                return None
             run = change.lock(Run, pk)
             if run.state == "queued":
                 return _claim(change, run, worker_id)
-            change.log = None
-    return None
 
 
 def _claim(change: Change, run: Run, worker_id: UUID) -> Turn:
