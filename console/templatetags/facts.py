@@ -1,7 +1,6 @@
 """Untrusted text and bound values, printed so that nothing in them hides (R03)."""
 
 from django import template
-from django.template.loader import render_to_string
 from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import mark_safe
 
@@ -61,6 +60,7 @@ def row(path: str, value) -> dict:
     return {"path": _path(path), "value": value_html(value), "remark": _remark(value), "warning": _warning(path, value)}
 
 
+@register.filter("value")
 def value_html(value):
     """`"text"` in quotes, numbers as sent, and four different printed things for null, empty, false and missing."""
     if isinstance(value, str):
@@ -146,7 +146,27 @@ def notable(stored) -> int:
     return sum(bool(_warning(leaf.path, leaf.value)) for leaf in canonical.leaves(canonical.parse(bytes(stored))))
 
 
-@register.simple_tag
-def part(name: str, **facts):
-    """One partial, rendered with exactly these facts."""
-    return render_to_string(f"parts/{name}.html", facts)
+FINDINGS = {
+    "committed": "It happened",
+    "not_committed": "It did not happen",
+    "unknown": "Cannot tell",
+    "working": "Accepted, still working",
+}
+SOURCES = {
+    "reply": "the provider’s reply",
+    "probe": "a look-up",
+    "callback": "the provider’s callback",
+    "statement": "a person’s statement",
+    "deadline": "the deadline",
+    "worker": "the worker",
+}
+
+
+@register.filter
+def finding_word(finding: str) -> str:
+    return FINDINGS.get(finding, finding)
+
+
+@register.filter
+def source_word(source: str) -> str:
+    return SOURCES.get(source, source)

@@ -1,4 +1,4 @@
-"""Icons, environments, and the sign and word of each state. A hue only repeats what the word says (ux: three waits, three looks)."""
+"""Icons, environments, and the sign and word of each state. A hue only repeats what the word says."""
 
 from django import template
 from django.templatetags.static import static

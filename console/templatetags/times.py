@@ -48,6 +48,26 @@ def steps(expires_at, now):
     return sum(left > limit for limit in limits) + 1
 
 
+@register.simple_tag(takes_context=True)
+def by_deadline(context, rows):
+    """The rows under their deadlines, soonest first, those without one last: [(heading, note, rows)]."""
+    now = _now(context)
+    local = timezone.localtime(now)
+    midnight = (local + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
+    groups = {"Within the hour": [], "Today": [], "Later": [], "No deadline": []}
+    notes = {"Today": f"{local:%A} {local.day} {local:%B}", "No deadline": "open until established"}
+    for row in rows:
+        at = row.expires_at
+        name = (
+            "No deadline" if at is None
+            else "Within the hour" if at - now <= timedelta(hours=1)
+            else "Today" if at < midnight
+            else "Later"
+        )  # fmt: skip
+        groups[name].append(row)
+    return [(name, notes.get(name, ""), inside) for name, inside in groups.items() if inside]
+
+
 def words(at: datetime, now: datetime, seconds=False) -> str:
     local, today = timezone.localtime(at), timezone.localtime(now).date()
     hour = f"{local:%H:%M:%S}" if seconds else f"{local:%H:%M}"

@@ -1,0 +1,57 @@
+"""What every page shares: who looks, in which tenant, and the header that says what waits."""
+
+from functools import wraps
+
+from django.conf import settings
+from django.http import HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+
+from runtime_app import permissions, selectors
+from runtime_app.errors import NotSignedIn
+
+
+def in_tenant(view):
+    """A page at /t/<slug>/…: the view gets the caller's Context and roles of now. Outsiders: NotFound."""
+
+    @wraps(view)
+    def inside(request, slug, **ids):
+        request.tenant, request.context, request.held = enter(request, slug)
+        return view(request, **ids)
+
+    return inside
+
+
+def enter(request, slug):
+    if not request.user.is_authenticated:
+        raise NotSignedIn
+    tenant, context = permissions.member(request.user, slug)
+    return tenant, context, permissions.roles(context)
+
+
+def page(request, template: str, status: int = 200, **facts):
+    """The page, or, for htmx, the part of it that can change. `now` is the database's clock."""
+    if tenant := getattr(request, "tenant", None):
+        shell = selectors.shell(request.context, request.held)
+        facts = {"now": shell.now, "shell": shell, "tenants": permissions.memberships(request.user)} | facts
+        facts |= {"tenant": tenant, "held": request.held}
+    facts.setdefault("now", timezone.now())
+    facts["frame"] = "fragment.html" if getattr(request, "htmx", False) else "base.html"
+    facts["zone"] = f"{settings.TIME_ZONE}, {timezone.localtime(facts['now']):UTC%z}"
+    return render(request, template, facts, status=status)
+
+
+def filters(request, **known) -> dict[str, str]:
+    """The filters of a list as the address has them; a word that is no filter filters nothing."""
+    asked = {name: request.GET.get(name, "")[:80].replace("\0", "") for name in known}
+    return {name: text if known[name] is None or text in known[name] else "" for name, text in asked.items()}
+
+
+class SeeOther(HttpResponseRedirect):
+    """303: what was posted is done, and this is where it shows."""
+
+    status_code = 303
+
+    def __init__(self, name: str, *ids):
+        super().__init__(reverse(name, args=ids))

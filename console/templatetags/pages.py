@@ -1,0 +1,66 @@
+"""Where we are, and links that keep what was asked."""
+
+from urllib.parse import urlencode
+
+from django import template
+from django.utils.safestring import mark_safe
+
+from runtime_app.ids import uuid7
+
+register = template.Library()
+
+
+@register.simple_tag(takes_context=True)
+def here(context, *names):
+    """Marks the link of the page we are on, or of the list it belongs to."""
+    match = getattr(context.get("request"), "resolver_match", None)
+    return mark_safe(' aria-current="page"') if match and match.url_name in names else ""
+
+
+@register.simple_tag
+def query(asked, **more):
+    """The filters of a list and what is added to them, as the end of an address."""
+    kept = {name: value for name, value in ((asked or {}) | more).items() if value}
+    return f"?{urlencode(kept)}" if kept else "?"
+
+
+@register.filter
+def kept(typed, name):
+    """The texts typed under a name, as they were."""
+    return (typed or {}).get(name, [])
+
+
+@register.filter
+def kept_one(typed, name):
+    return next(iter(kept(typed, name)), "")
+
+
+@register.filter
+def wrong(error, name):
+    """The sentence that says what is wrong with a field, if anything is."""
+    return (error.facts.get("fields") or {}).get(name, "") if error else ""
+
+
+@register.filter
+def wrongs(error):
+    return list((error.facts.get("fields") or {}).items()) if error else []
+
+
+LABELS = {
+    "message": "Reason", "confirm": "Environment’s name", "suggestion": "Suggestion", "decision": "Decision",
+    "digest": "Digest", "response_id": "Form", "session": "Session", "finding": "What happened",
+    "reference": "Where you looked", "recovery": "Recovery action", "agent": "Agent", "environment": "Environment",
+    "start_id": "Form", "title": "Title", "reason": "Reason",
+}  # fmt: skip
+
+
+@register.filter
+def label(labels, name):
+    """The name of a field as the form calls it."""
+    return labels.get(name, name) if isinstance(labels, dict) else LABELS.get(name, name)
+
+
+@register.simple_tag
+def fresh_id():
+    """A response_id of its own for each form of a page."""
+    return uuid7()

@@ -1,0 +1,56 @@
+"""The fields of a question, ready for the form."""
+
+from django import template
+
+from runtime_app import questions
+from runtime_app.fields import written
+
+register = template.Library()
+
+MULTIPLE = {"choice", "boolean", "several"}
+
+
+class Fields(list):
+    @property
+    def labels(self) -> dict[str, str]:
+        return {each.name: each.title for each in self}
+
+
+@register.simple_tag
+def form_fields(schema):
+    return Fields(questions.fields(schema))
+
+
+@register.simple_tag
+def texts(field, kept, error):
+    """What stands in the field: what was typed, else the default."""
+    return kept.get(field.name, []) if error else field.initial
+
+
+@register.filter
+def grouped(field) -> bool:
+    """Whether it is a group of choices under a legend."""
+    return field.kind in MULTIPLE
+
+
+@register.filter
+def limits(field) -> str:
+    """The limits in words, so that nobody finds them by an error."""
+    low, high = (field.limits.get(name) for name in LIMITS.get(field.kind, ("", "")))
+    if field.kind in ("text", "long") and high and high >= 20_000:
+        high = None
+    unit = {"text": " characters", "long": " characters", "several": " of them"}.get(field.kind, "")
+    if low and high is not None:
+        return f"From {written(low)} to {written(high)}{unit}."
+    if low:
+        return f"{written(low)} or more{unit}."
+    return f"{written(high)} or less{unit}." if high is not None else ""
+
+
+LIMITS = {
+    "text": ("minLength", "maxLength"),
+    "long": ("minLength", "maxLength"),
+    "integer": ("minimum", "maximum"),
+    "number": ("minimum", "maximum"),
+    "several": ("minItems", "maxItems"),
+}

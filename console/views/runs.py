@@ -1,0 +1,64 @@
+"""Runs: the list, one Run, and cancelling exactly that one."""
+
+from django.views.decorators.http import require_safe
+
+from runtime_app import selectors, states, transitions
+from runtime_app.errors import InvalidInput, InvalidResponse, NotFound, SaysoError
+from runtime_app.ids import uuid7
+from runtime_app.transitions.refusals import record_refusal
+
+from .. import forms, timeline
+from ..pages import SeeOther, filters, in_tenant, page
+from .errors import heading
+
+
+@require_safe
+@in_tenant
+def index(request):
+    asked = filters(request, state=[*states.RUN, "ended"], environment=None)
+    found, after = selectors.runs(request.context, **asked, last=request.GET.get("before"))
+    places = selectors.environments(request.context)
+    return page(request, "runs.html", runs=found, after=after, asked=asked, environments=places, topic="inbox")
+
+
+@require_safe
+@in_tenant
+def show(request, run_id):
+    found = selectors.run_page(request.context, run_id, request.held)
+    drawn = timeline.of(found)
+    return page(request, "run.html", found=found, run=found.run, timeline=drawn, **_live(found))
+
+
+@in_tenant
+def cancel(request, run_id):
+    """GET shows what would stop and what cannot; POST cancels."""
+    if request.method != "POST":
+        return asking(request, run_id)
+    try:
+        said = read(request, run_id)
+        transitions.cancel(request.context, run_id=run_id, response_id=said["response_id"], reason=said["reason"])
+    except NotFound:
+        raise
+    except SaysoError as error:
+        return asking(request, run_id, error.status, error)
+    return SeeOther("run", request.tenant.slug, run_id)
+
+
+def read(request, run_id) -> dict:
+    try:
+        return forms.cancel(request.POST)
+    except SaysoError as error:
+        record_refusal(request.context, "cancel", error, run_id)
+        raise
+
+
+def asking(request, run_id, status=200, error=None):
+    found = selectors.run_page(request.context, run_id, request.held)
+    facts = {"found": found, "run": found.run, "error": error, "response_id": uuid7()}
+    facts |= {"kept": forms.typed(request.POST) if error else {}, "heading": heading(error) if error else ""}
+    facts["wrong"] = isinstance(error, InvalidResponse | InvalidInput)
+    return page(request, "cancel.html", status, **facts, **_live(found))
+
+
+def _live(found) -> dict:
+    return {"topic": f"s/{found.run.session_id}", "seq": found.run.session.last_seq}
