@@ -1,4 +1,4 @@
-"""The registry of Actions: what agents may ask for, how it is dispatched, what its provider can be asked (R15, R22-R24).
+"""The registry of Actions: what agents may ask for, how it is sent, what its provider can be asked (R15, R22-R24).
 
 An Action is a small class in the user's own module, registered at start. A registration that contradicts itself stops
 the start, by name.
@@ -57,9 +57,9 @@ Reply = Committed | NotCommitted | Working | Unknown
 class Action:
     """One kind of external act. Subclass it, then `@register` the subclass.
 
-    `deadline`: how long after the intent a silent dispatch becomes uncertain. `send_within`: how long after the intent it
-    may still be sent. `lag`: a look-up's "not found" younger than this proves nothing. `nothing_sent`: exceptions that
-    prove that nothing was sent; every other exception leaves the Effect uncertain.
+    `deadline`: how long after the intent a silent dispatch becomes uncertain. `send_within`: how long after the intent
+    it may still be sent. `lag`: a look-up's "not found" younger than this proves nothing. `nothing_sent`: exceptions
+    that prove that nothing was sent; every other exception leaves the Effect uncertain.
     """
 
     name: ClassVar[str]
@@ -149,7 +149,9 @@ def described(action: Action | None) -> dict:
 
 def recoveries(action: Action | None) -> list[dict]:
     """The recovery actions of an Effect, in data: name, title, what each looks at or changes (R24)."""
-    probe = [{"name": "probe", "title": action.probe_title, "does": action.probe_looks}] if action and action.probe else []
+    probe = (
+        [{"name": "probe", "title": action.probe_title, "does": action.probe_looks}] if action and action.probe else []
+    )
     accept = {
         "name": "accept",
         "title": "Accept that it stays unknown",

@@ -24,8 +24,8 @@ from .responses import Answer, Approve, Deny, Finding, Recover, Resume
 LOOK_AGAIN = 20  # seconds: a lost push costs no more, and permission to watch is read again (R39, R40)
 
 __all__ = [
-    "Answer", "Approve", "Context", "Deny", "Finding", "Gap", "Recover", "Resume", "cancel", "member", "person", "resume",
-    "start", "subscribe", "system",
+    "Answer", "Approve", "Context", "Deny", "Finding", "Gap", "Recover", "Resume", "cancel", "member", "person",
+    "resume", "start", "subscribe", "system",
 ]  # fmt: skip
 
 

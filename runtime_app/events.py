@@ -1,4 +1,4 @@
-"""Events: appended under their Session's lock, read after a cursor (R36, R37). A push is a hint, never the data (R39)."""
+"""Events: appended under their Session's lock, read after a cursor (R36, R37). A push is only a hint (R39)."""
 
 import base64
 import binascii
@@ -50,8 +50,8 @@ class Log:
             self.hints.append((WORK, payload))
 
     def write(self) -> None:
-        """Number, insert and hint, by one statement. The caller holds the Session's lock, so the numbers have no gap for
-        any reader (I16); a hint is delivered at commit or never, so it cannot overtake its rows."""
+        """Number, insert and hint, by one statement. The caller holds the Session's lock, so the numbers have no gap
+        for any reader (I16); a hint is delivered at commit or never, so it cannot overtake its rows."""
         if not self.drafts:
             return self._hint()
         rows, values = [], []

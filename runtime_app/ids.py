@@ -1,4 +1,4 @@
-"""UUID version 7: made anywhere, close together on disk. It orders nothing: order comes from `seq` and the database clock."""
+"""UUID version 7: made anywhere, close together on disk. It orders nothing: `seq` and the database clock do."""
 
 import os
 import time

@@ -63,7 +63,7 @@ def agent(instance: Instance) -> Context:
 
 
 def member(user, slug: str) -> tuple[Tenant, Context]:
-    """The tenant at /t/<slug>/ and this user's Context in it. NotFound for an outsider as for a tenant that is not (R07)."""
+    """The tenant at /t/<slug>/ and this user's Context in it. NotFound, for an outsider as for no such tenant (R07)."""
     tenant = Tenant.objects.filter(
         pk__in=Membership.objects.filter(user_id=user.pk, user__is_active=True).values("tenant_id"), slug=str(slug)
     ).first()
@@ -92,7 +92,7 @@ def visible(model, context: Context):
 
 
 def find(model, context: Context, id):
-    """The one row with this id that the caller may see, by one query. Unknown, foreign and not an id: NotFound (R07)."""
+    """The one row with this id that the caller may see, by one query. Unknown, foreign, no id: NotFound (R07)."""
     # text that is no id is looked for all the same, under an id that nothing has: same query, same time
     row = visible(model, context).filter(pk=parse_id(id) or UUID(int=0)).first()
     if row is None:
@@ -131,7 +131,9 @@ def holders(request: Request, role: str | None = None) -> dict[int, str]:
         tenant_id=request.tenant_id,
         name=role or needed_role(request),
         membership__user__is_active=True,
-    ).values_list("membership__user_id", *(f"membership__user__{part}" for part in ("first_name", "last_name", "username")))
+    ).values_list(
+        "membership__user_id", *(f"membership__user__{part}" for part in ("first_name", "last_name", "username"))
+    )
     return {pk: f"{first} {last}".strip() or username for pk, first, last, username in rows}
 
 
@@ -169,7 +171,9 @@ def who_could(request: Request) -> list[str]:
 def why_not(context: Context, request: Request, held: Roles | None = None) -> NotAuthorized | None:
     """Why the caller may not respond to this Request, or None: asked by the page and by the transition alike (R21)."""
     if context.actor.kind != "person":
-        return NotAuthorized("A credential never answers, approves or settles; a signed-in person does.", permission="person")
+        return NotAuthorized(
+            "A credential never answers, approves or settles; a signed-in person does.", permission="person"
+        )
     held = held or roles(context)
     role = needed_role(request)
     if not held.has(role, request.environment_id):
@@ -183,7 +187,9 @@ def why_not(context: Context, request: Request, held: Roles | None = None) -> No
         return NotAuthorized(f"You have a stake in this: {stake}. Somebody else has to decide.", stake=stake)
     if request.kind == "wait_approval" and request.policy["fresh_sign_in"]:
         # nobody can prove a fresh sign-in yet; a policy that demands one is not weakened meanwhile
-        return NotAuthorized("The policy asks for a fresh sign-in, which this version cannot take.", permission="fresh_sign_in")
+        return NotAuthorized(
+            "The policy asks for a fresh sign-in, which this version cannot take.", permission="fresh_sign_in"
+        )
     return None
 
 
@@ -194,4 +200,3 @@ def may_operate(context: Context, environment_id: UUID, held: Roles | None = Non
     if context.actor.kind == "person" and (held or roles(context)).has("operator", environment_id):
         return None
     return NotAuthorized("You may not start or cancel Runs here: that takes the role operator.", permission="operator")
-

@@ -16,7 +16,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Approve:
-    """To a `wait_approval`: this digest and no other. `confirm` repeats the environment's name where the policy wants it typed."""
+    """To a `wait_approval`: this digest and no other. `confirm`: the environment's name, where the policy wants it."""
 
     digest: str
     confirm: str = ""
@@ -32,7 +32,7 @@ class Deny:
 
 @dataclass(frozen=True)
 class Finding:
-    """To a `wait_effect`: what was established (`committed`, `not_committed`, `unknown`) and where that can be looked up."""
+    """To a `wait_effect`: what was established (`committed`, `not_committed`, `unknown`), and where to look it up."""
 
     outcome: str
     reference: str = ""

@@ -1,13 +1,15 @@
 """The tables, and what Django cannot say: the one clock, and keys that carry the tenant."""
 
 import datetime
+
 import django.db.models.deletion
 import pgtrigger.compiler
 import pgtrigger.migrations
-import runtime_app.ids
-import runtime_app.models.base
 from django.conf import settings
 from django.db import migrations, models
+
+import runtime_app.ids
+import runtime_app.models.base
 
 CLOCK = """
 create function sayso_now() returns timestamptz language sql volatile as 'select clock_timestamp()';

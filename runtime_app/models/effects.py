@@ -52,23 +52,40 @@ class Effect(TenantRow):
         constraints = [
             one_of("state", states.EFFECT, "effect_state_known"),
             models.UniqueConstraint(fields=["request"], name="effect_one_a_request"),
-            models.CheckConstraint(condition=Q(state__in=["prepared", "withdrawn", "uncertain"]) | Q(intent_at__isnull=False), name="effect_sent_after_intent"),
-        ]  # fmt: skip
+            models.CheckConstraint(
+                condition=Q(state__in=["prepared", "withdrawn", "uncertain"]) | Q(intent_at__isnull=False),
+                name="effect_sent_after_intent",
+            ),
+        ]
         indexes = [
             models.Index(fields=["prepared_at"], condition=Q(state="prepared"), name="effect_prepared"),
             models.Index(fields=["deadline_at"], condition=Q(state="in_flight"), name="effect_in_flight"),
-            models.Index(fields=["tenant", "uncertain_at"], condition=Q(state="uncertain") | Q(disputed=True), name="effect_uncertain"),
+            models.Index(
+                fields=["tenant", "uncertain_at"],
+                condition=Q(state="uncertain") | Q(disputed=True),
+                name="effect_uncertain",
+            ),
             models.Index(fields=["recovering_since"], condition=~Q(recovering=""), name="effect_recovering"),
             models.Index(fields=["run"], name="effect_of_run"),
             models.Index(fields=["tenant", "-prepared_at", "-id"], name="effect_newest"),
-        ]  # fmt: skip
+        ]
         triggers = [
             kept(),
             steps_only(states.steps(states.EFFECT)),
             pgtrigger.ReadOnly(
-                name="bound", fields=["tenant", "session", "run", "environment", "request", "action_name", "action_version", "action_hash"]
+                name="bound",
+                fields=[
+                    "tenant",
+                    "session",
+                    "run",
+                    "environment",
+                    "request",
+                    "action_name",
+                    "action_version",
+                    "action_hash",
+                ],
             ),
-        ]  # fmt: skip
+        ]
 
 
 class Attempt(TenantRow):
@@ -91,7 +108,9 @@ class Attempt(TenantRow):
         ]
         triggers = [
             kept(),
-            pgtrigger.ReadOnly(name="intent", fields=["tenant", "effect", "number", "grant", "worker", "intent_at", "send_by"]),
+            pgtrigger.ReadOnly(
+                name="intent", fields=["tenant", "effect", "number", "grant", "worker", "intent_at", "send_by"]
+            ),
         ]
 
 

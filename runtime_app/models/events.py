@@ -8,7 +8,7 @@ from .work import Run, Session
 
 
 class Event(models.Model):
-    """An append-only fact with its actor. `seq` counts without gaps inside a Session; nothing else is a cursor (R36)."""
+    """An append-only fact with its actor. `seq` counts without gaps in a Session; nothing else is a cursor (R36)."""
 
     id = models.BigAutoField(primary_key=True)
     tenant = models.ForeignKey("runtime_app.Tenant", models.PROTECT, related_name="+", db_index=False)
@@ -64,5 +64,3 @@ class Epoch(models.Model):
     timeline = models.IntegerField(null=True)
     database_oid = models.BigIntegerField(null=True)
     intents = models.BigIntegerField(default=0)
-
-

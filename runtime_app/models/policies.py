@@ -19,7 +19,9 @@ class Policy(TenantRow):
     klass = models.CharField("class", max_length=20, blank=True, choices=Environment.CLASSES)
     verdict = models.CharField(max_length=10, choices=VERDICTS, default="ask")
     approvals = models.PositiveSmallIntegerField(default=1)
-    role = models.CharField(max_length=20, default="approver", choices=[(r, r) for r in ("approver", "operator", "admin")])
+    role = models.CharField(
+        max_length=20, default="approver", choices=[(r, r) for r in ("approver", "operator", "admin")]
+    )
     denials = models.PositiveSmallIntegerField(default=1, help_text="How many denials end it.")
     request_for = models.DurationField(default=timedelta(days=7), help_text="How long a request waits.")
     grant_for = models.DurationField(default=timedelta(hours=1), help_text="How long a grant lasts.")
@@ -34,10 +36,12 @@ class Policy(TenantRow):
             one_of("verdict", ["allow", "deny", "ask"], "policy_verdict_known"),
             one_of("role", ["approver", "operator", "admin"], "policy_role_known"),
             models.CheckConstraint(condition=Q(approvals__gte=1, denials__gte=1), name="policy_counts_are_positive"),
-            models.CheckConstraint(condition=Q(request_for__gt=timedelta(0), grant_for__gt=timedelta(0)), name="policy_times_are_positive"),
+            models.CheckConstraint(
+                condition=Q(request_for__gt=timedelta(0), grant_for__gt=timedelta(0)), name="policy_times_are_positive"
+            ),
             # an environment already says its class
             models.CheckConstraint(condition=Q(environment=None) | Q(klass=""), name="policy_environment_or_class"),
-        ]  # fmt: skip
+        ]
 
     def __str__(self):
         where = self.environment or self.klass or "everywhere"

@@ -67,32 +67,70 @@ class Request(TenantRow):
         constraints = [
             one_of("kind", KINDS, "request_kind_known"),
             one_of("state", states.REQUEST, "request_state_known"),
-            models.CheckConstraint(condition=Q(state="resolved", outcome__isnull=False) | ~Q(state="resolved") & Q(outcome=None), name="request_outcome_when_resolved"),
-            models.CheckConstraint(condition=Q(state="pending", resolved_at=None) | ~Q(state="pending") & Q(resolved_at__isnull=False), name="request_ended_says_when"),
-            models.CheckConstraint(condition=~Q(kind="wait_approval") | Q(action_bytes__isnull=False, policy__isnull=False) & ~Q(digest=""), name="request_approval_is_bound"),
+            models.CheckConstraint(
+                condition=Q(state="resolved", outcome__isnull=False) | ~Q(state="resolved") & Q(outcome=None),
+                name="request_outcome_when_resolved",
+            ),
+            models.CheckConstraint(
+                condition=Q(state="pending", resolved_at=None) | ~Q(state="pending") & Q(resolved_at__isnull=False),
+                name="request_ended_says_when",
+            ),
+            models.CheckConstraint(
+                condition=~Q(kind="wait_approval")
+                | Q(action_bytes__isnull=False, policy__isnull=False) & ~Q(digest=""),
+                name="request_approval_is_bound",
+            ),
             # an unknown never expires, and has an Effect (R23)
-            models.CheckConstraint(condition=~Q(kind="wait_effect") | Q(effect__isnull=False, expires_at=None), name="request_effect_never_expires"),
+            models.CheckConstraint(
+                condition=~Q(kind="wait_effect") | Q(effect__isnull=False, expires_at=None),
+                name="request_effect_never_expires",
+            ),
             # an agent's key names one wait of its Run (R04)
             models.UniqueConstraint(fields=["run", "key", "number"], name="request_key_once"),
-            models.UniqueConstraint(fields=["run", "key"], condition=Q(state="pending"), name="request_key_pending_once"),
+            models.UniqueConstraint(
+                fields=["run", "key"], condition=Q(state="pending"), name="request_key_pending_once"
+            ),
             # exactly one pending question about one Effect (R23)
-            models.UniqueConstraint(fields=["effect"], condition=Q(state="pending", kind="wait_effect"), name="request_effect_asked_once"),
+            models.UniqueConstraint(
+                fields=["effect"], condition=Q(state="pending", kind="wait_effect"), name="request_effect_asked_once"
+            ),
         ]
         indexes = [
             models.Index(fields=["tenant", "expires_at", "id"], condition=Q(state="pending"), name="request_pending"),
-            models.Index(fields=["expires_at"], condition=Q(state="pending", expires_at__isnull=False), name="request_expiring"),
+            models.Index(
+                fields=["expires_at"], condition=Q(state="pending", expires_at__isnull=False), name="request_expiring"
+            ),
             models.Index(fields=["tenant", "action_hash"], condition=~Q(action_hash=""), name="request_equal_action"),
-        ]  # fmt: skip
+        ]
         triggers = [
             kept(),
             steps_only(states.steps(states.REQUEST)),
             pgtrigger.ReadOnly(
                 name="bound",
                 fields=[
-                    "tenant", "session", "run", "environment", "kind", "key", "number", "replaces", "accepts", "prompt",
-                    "schema", "action_name", "action_version", "action_bytes", "action_hash", "digest",
-                    "described", "claim", "policy", "effect", "created_at", "expires_at",
-                ],  # fmt: skip
+                    "tenant",
+                    "session",
+                    "run",
+                    "environment",
+                    "kind",
+                    "key",
+                    "number",
+                    "replaces",
+                    "accepts",
+                    "prompt",
+                    "schema",
+                    "action_name",
+                    "action_version",
+                    "action_bytes",
+                    "action_hash",
+                    "digest",
+                    "described",
+                    "claim",
+                    "policy",
+                    "effect",
+                    "created_at",
+                    "expires_at",
+                ],
             ),
         ]
 
@@ -119,11 +157,17 @@ class Response(TenantRow):
 
     class Meta:
         constraints = [
-            one_of("kind", ["answer", "approve", "deny", "finding", "recover", "cancel", "void"], "response_kind_known"),
+            one_of(
+                "kind", ["answer", "approve", "deny", "finding", "recover", "cancel", "void"], "response_kind_known"
+            ),
             models.UniqueConstraint(fields=["tenant", "user", "response_id"], name="response_id_once"),
             # one person, one vote that counts (T22)
-            models.UniqueConstraint(fields=["request", "user"], condition=Q(kind__in=["approve", "deny"], spent_at=None), name="response_one_vote"),
-        ]  # fmt: skip
+            models.UniqueConstraint(
+                fields=["request", "user"],
+                condition=Q(kind__in=["approve", "deny"], spent_at=None),
+                name="response_one_vote",
+            ),
+        ]
         indexes = [
             models.Index(fields=["request"], condition=Q(request__isnull=False), name="response_of_request"),
             models.Index(fields=["run"], condition=~Q(suggestion=""), name="response_suggested"),
@@ -132,9 +176,22 @@ class Response(TenantRow):
             kept(),
             pgtrigger.ReadOnly(
                 name="said",
-                fields=["tenant", "run", "request", "kind", "user", "name", "response_id", "same", "content", "suggestion", "message", "at"],
+                fields=[
+                    "tenant",
+                    "run",
+                    "request",
+                    "kind",
+                    "user",
+                    "name",
+                    "response_id",
+                    "same",
+                    "content",
+                    "suggestion",
+                    "message",
+                    "at",
+                ],
             ),
-        ]  # fmt: skip
+        ]
 
 
 class Grant(TenantRow):
@@ -160,5 +217,7 @@ class Grant(TenantRow):
         triggers = [
             kept(),
             steps_only(states.steps(states.GRANT)),
-            pgtrigger.ReadOnly(name="bound", fields=["tenant", "request", "run", "digest", "by_policy", "epoch", "expires_at"]),
-        ]  # fmt: skip
+            pgtrigger.ReadOnly(
+                name="bound", fields=["tenant", "request", "run", "digest", "by_policy", "epoch", "expires_at"]
+            ),
+        ]

@@ -26,7 +26,9 @@ class Environment(TenantRow):
 
     name = models.SlugField(max_length=60)
     klass = models.CharField("class", max_length=20, choices=CLASSES)
-    protected = models.BooleanField(default=False, help_text="No policy may let somebody with a stake approve here (R18).")
+    protected = models.BooleanField(
+        default=False, help_text="No policy may let somebody with a stake approve here (R18)."
+    )
     held_at = models.DateTimeField(null=True, blank=True, editable=False)
     held_by = models.CharField(max_length=150, blank=True, editable=False)
     held_why = models.TextField(blank=True, editable=False)
@@ -55,7 +57,7 @@ class Membership(TenantRow):
 
 
 class Role(TenantRow):
-    """What a member may do: in the whole tenant, or, for approvers and operators, in one environment. Roles add up (R06)."""
+    """What a member may do: in the tenant, or, for approvers and operators, in one environment. Roles add up (R06)."""
 
     NAMES = [
         ("viewer", "Viewer"),
@@ -72,7 +74,9 @@ class Role(TenantRow):
     class Meta:
         constraints = [
             one_of("name", ["viewer", "responder", "approver", "operator", "admin"], "role_name_known"),
-            models.UniqueConstraint(fields=["membership", "name", "environment"], nulls_distinct=False, name="role_once"),
+            models.UniqueConstraint(
+                fields=["membership", "name", "environment"], nulls_distinct=False, name="role_once"
+            ),
             # an environment limits only what is done in environments
             models.CheckConstraint(
                 condition=models.Q(environment=None) | models.Q(name__in=["approver", "operator"]),

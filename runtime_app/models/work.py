@@ -63,18 +63,27 @@ class Run(TenantRow):
         constraints = [
             one_of("state", states.RUN, "run_state_known"),
             # a Lease exists exactly while somebody runs it
-            models.CheckConstraint(condition=Q(state="running", lease_until__isnull=False) | ~Q(state="running") & Q(lease_until=None), name="run_lease_while_running"),
+            models.CheckConstraint(
+                condition=Q(state="running", lease_until__isnull=False) | ~Q(state="running") & Q(lease_until=None),
+                name="run_lease_while_running",
+            ),
             # an ended Run says when
-            models.CheckConstraint(condition=Q(state__in=states.ENDED, ended_at__isnull=False) | ~Q(state__in=states.ENDED) & Q(ended_at=None), name="run_ended_says_when"),
+            models.CheckConstraint(
+                condition=Q(state__in=states.ENDED, ended_at__isnull=False)
+                | ~Q(state__in=states.ENDED) & Q(ended_at=None),
+                name="run_ended_says_when",
+            ),
             # a start repeated under its id is the same Run (B23)
-            models.UniqueConstraint(fields=["tenant", "initiator", "start_id"], condition=Q(start_id__isnull=False), name="run_started_once"),
+            models.UniqueConstraint(
+                fields=["tenant", "initiator", "start_id"], condition=Q(start_id__isnull=False), name="run_started_once"
+            ),
         ]
         indexes = [
             models.Index(fields=["queued_at"], condition=Q(state="queued"), name="run_queued"),
             models.Index(fields=["lease_until"], condition=Q(state="running"), name="run_leased"),
             models.Index(fields=["session", "id"], name="run_of_session"),
             models.Index(fields=["tenant", "-created_at", "-id"], name="run_newest"),
-        ]  # fmt: skip
+        ]
         triggers = [kept(), steps_only(states.steps(states.RUN))]
 
 

@@ -9,7 +9,7 @@ from .runs import NewEntry, Turn, beat, claim, finish, give_back, journal, leave
 from .sweeping import sweep
 
 __all__ = [
-    "Ask", "Dispatch", "NewEntry", "Question", "Recovery", "Turn", "Wait", "beat", "cancel", "check", "claim", "finish",
-    "give_back", "intend", "journal", "leave", "record", "record_refusal", "recovered", "recovering", "respond", "start",
-    "stopped", "suspend", "sweep", "waits_of",
+    "Ask", "Dispatch", "NewEntry", "Question", "Recovery", "Turn", "Wait", "beat", "cancel", "check", "claim",
+    "finish", "give_back", "intend", "journal", "leave", "record", "record_refusal", "recovered", "recovering",
+    "respond", "start", "stopped", "suspend", "sweep", "waits_of",
 ]  # fmt: skip

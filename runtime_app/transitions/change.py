@@ -1,4 +1,4 @@
-"""The frame of every transition (R05): one transaction, locks in one order, checks after the last lock, facts and Events.
+"""The frame of every transition (R05): one transaction, locks in one order, checks after the last lock, then facts.
 
     find by one scoped query -> lock Session, Run, Request, Effect, one statement each -> check -> write -> commit
 
@@ -52,7 +52,7 @@ class Change:
     def lock_first(self, part: str, rows) -> object | None:
         """Lock the Session of the first of these (id, tenant, session) that is free, or wait for one: its id.
 
-        Waiting for the last resort keeps a wake-up from being lost: whoever holds the Session may not hint at its commit.
+        Waiting as the last resort keeps a wake-up from being lost: whoever holds the Session may not hint at commit.
         """
         rows = list(rows)
         for skip_locked in (True, False):

@@ -45,8 +45,8 @@ def end(change: Change, run: Run, state: str, *, result: str = "", reason: str =
 
 
 def take_back(change: Change, run: Run) -> list[str]:
-    """Cancel what still waits and withdraw what was not sent. Requests are locked by id, then Effects (R05). Returns the
-    ids of Effects that were sent, or may have been, and are not settled."""
+    """Cancel what still waits and withdraw what was not sent. Requests are locked by id, then Effects (R05). Returns
+    the ids of Effects that were sent, or may have been, and are not settled."""
     pending = Request.objects.select_for_update(no_key=True).filter(
         run_id=run.pk, state="pending", kind__in=["wait_user", "wait_approval"]
     )
@@ -81,5 +81,8 @@ def withdraw(change: Change, run: Run, effect: Effect, why: str) -> None:
 def open_effects(run: Run):
     """Ids of the Run's Effects that were sent, or may have been, and are not settled."""
     return (
-        Effect.objects.filter(run_id=run.pk).exclude(state__in=states.SETTLED).values_list("pk", flat=True).order_by("pk")
+        Effect.objects.filter(run_id=run.pk)
+        .exclude(state__in=states.SETTLED)
+        .values_list("pk", flat=True)
+        .order_by("pk")
     )

@@ -107,8 +107,8 @@ def _consume(change, run, request, effect, grant, worker_id) -> Dispatch:
     effect.save(update_fields=["state", "intent_at", "deadline_at"])
     change.note("effect.in_flight", run=run, subject=effect.pk, attempt=attempt.number, key=effect.key)
     return Dispatch(
-        effect.pk, attempt.pk, run.tenant_id, effect.key, action, action.parsed(request.parameters), request.bound["environment"]["name"],
-        action.send_within.total_seconds(), action.deadline.total_seconds(),
+        effect.pk, attempt.pk, run.tenant_id, effect.key, action, action.parsed(request.parameters),
+        request.bound["environment"]["name"], action.send_within.total_seconds(), action.deadline.total_seconds(),
     )  # fmt: skip
 
 
@@ -231,16 +231,17 @@ def attest(change: Change, run: Run, request: Request, effect: Effect, said: Res
     """A person's statement, with a reference (R24). `unknown` is kept, and the Request stays pending (R25)."""
     if finding.outcome not in request.accepts["finding"]:
         raise InvalidResponse(
-            f"A finding is one of {', '.join(request.accepts['finding'])}.", fields={"finding": "choose one of the three"}
+            f"A finding is one of {', '.join(request.accepts['finding'])}.",
+            fields={"finding": "choose one of the three"},
         )
     if finding.outcome != "unknown" and not finding.reference.strip():
         raise InvalidResponse(
-            "A finding needs a reference.", fields={"reference": "Say where this can be looked up: an identifier or a link."}
+            "A finding needs a reference.",
+            fields={"reference": "Say where this can be looked up: an identifier or a link."},
         )
     if finding.outcome == "not_committed" and (until := unproven_until(change, effect)):
-        raise InvalidResponse(
-            "It may still be sent.", fields={"finding": f"Too early to say that it did not happen: look again after {until:%H:%M:%S} UTC."}
-        )  # fmt: skip
+        early = f"Too early to say that it did not happen: look again after {until:%H:%M:%S} UTC."
+        raise InvalidResponse("It may still be sent.", fields={"finding": early})
     settles = finding.outcome != "unknown"
     said.content = {"outcome": finding.outcome, "reference": finding.reference}
     said.recorded = {"request": str(request.pk), "state": "resolved" if settles else "pending"}
@@ -273,13 +274,16 @@ def _start(effect: Effect, request: Request, said: Response, name: str) -> None:
         )  # fmt: skip
     if name not in request.accepts["recover"]:
         raise InvalidResponse(
-            f"{effect.action_name} has no recovery action {name[:60]}.", fields={"recovery": "not registered for this action"}
+            f"{effect.action_name} has no recovery action {name[:60]}.",
+            fields={"recovery": "not registered for this action"},
         )
     said.content = {"action": name}
     said.recorded = {"request": str(request.pk), "state": "pending", "outcome": None}
 
 
-def start_recovery(change: Change, run: Run, request: Request, effect: Effect, said: Response, recover: Recover) -> None:
+def start_recovery(
+    change: Change, run: Run, request: Request, effect: Effect, said: Response, recover: Recover
+) -> None:
     """Record it and let a worker do it. The Request stays pending until what was found settles the Effect (R24)."""
     _start(effect, request, said, recover.action)
     said.save(force_insert=True)
@@ -291,11 +295,12 @@ def start_recovery(change: Change, run: Run, request: Request, effect: Effect, s
 
 
 def accept_uncertainty(change: Change, run: Run, request: Request, effect: Effect, said: Response) -> None:
-    """The Run is told `unknown` and goes on; the Effect stays uncertain, marked; later evidence still settles it (R24)."""
+    """The Run is told `unknown` and goes on; the Effect stays uncertain, marked; later evidence settles it (R24)."""
     _start(effect, request, said, "accept")
     if effect.state != "uncertain":
         raise InvalidResponse(
-            "It is still in flight: there is no uncertainty to accept yet.", fields={"recovery": "not before it is uncertain"}
+            "It is still in flight: there is no uncertainty to accept yet.",
+            fields={"recovery": "not before it is uncertain"},
         )
     said.recorded |= {"state": "resolved", "outcome": "accepted"}
     said.save(force_insert=True)
@@ -336,7 +341,9 @@ def recovered(recovery: Recovery, found: actions.Reply | BaseException) -> None:
         until = unproven_until(change, effect)
         if told["finding"] == "not_committed" and until:
             told["finding"] = "unknown"
-            told["statement"] = f"Not found, which proves nothing before {until:%H:%M:%S} UTC. {told['statement']}".strip()
+            told["statement"] = (
+                f"Not found, which proves nothing before {until:%H:%M:%S} UTC. {told['statement']}".strip()
+            )
         if effect.recovering == "probe":
             effect.recovering, effect.recovering_since, effect.recovering_by, effect.probe_at = "", None, "", None
             effect.save(update_fields=["recovering", "recovering_since", "recovering_by", "probe_at"])

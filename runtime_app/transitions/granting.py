@@ -42,7 +42,9 @@ def drift(change: Change, run: Run, request: Request, made: Grant, environment: 
         return None if policy["verdict"] == "allow" else "the policy no longer allows this without asking"
     if policy["verdict"] == "allow":
         return None
-    votes = Response.objects.filter(request_id=request.pk, kind="approve", spent_at=None).values_list("user_id", flat=True)
+    votes = Response.objects.filter(request_id=request.pk, kind="approve", spent_at=None).values_list(
+        "user_id", flat=True
+    )
     counted = set(votes) & set(permissions.entitled(request, policy))
     if len(counted) < policy["approvals"]:
         return "too few of those who approved may still approve, by the policy now in force"

@@ -124,7 +124,14 @@ def _bound(change: Change, run: Run, environment: Environment, wait: Wait) -> Re
     if isinstance(wait, Ask):
         version = actions.registered(wait.action).version
         return _approval(
-            change, run, environment, key=wait.key, name=wait.action, version=version, parameters=content, claim=wait.claim
+            change,
+            run,
+            environment,
+            key=wait.key,
+            name=wait.action,
+            version=version,
+            parameters=content,
+            claim=wait.claim,
         )
     return Request(
         tenant_id=run.tenant_id, session_id=run.session_id, run_id=run.pk, environment_id=run.environment_id,
@@ -140,9 +147,7 @@ def _approval(change, run, environment, *, key, name, version, parameters, claim
         name=name, version=version, environment=environment, actor=str(actor.pk), parameters=parameters
     )
     pk = uuid7()
-    digest = canonical.digest(
-        tenant=run.tenant_id, session=run.session_id, run=run.pk, request=pk, action_bytes=bound
-    )
+    digest = canonical.digest(tenant=run.tenant_id, session=run.session_id, run=run.pk, request=pk, action_bytes=bound)
     same = actions.action_hash(name=name, environment=str(environment.pk), parameters=parameters)
     policy = policies.applying(environment, name)
     if policy["verdict"] == "allow" and (doubt := unaccepted(run.tenant_id, same)):
@@ -152,7 +157,8 @@ def _approval(change, run, environment, *, key, name, version, parameters, claim
     request = Request(
         id=pk, tenant_id=run.tenant_id, session_id=run.session_id, run_id=run.pk, environment_id=run.environment_id,
         kind="wait_approval", key=key, action_name=name, action_version=version, action_bytes=bound, action_hash=same,
-        digest=digest, described=actions.described(actions.registered(name)), claim=claim, policy=policy, epoch=run.epoch,
+        digest=digest, described=actions.described(actions.registered(name)), claim=claim, policy=policy,
+        epoch=run.epoch,
         accepts={"approve": {"digest": digest}, "deny": {"digest": digest}},
         expires_at=now + timedelta(seconds=policy["request_for"]),
     )  # fmt: skip

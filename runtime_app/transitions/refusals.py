@@ -18,9 +18,10 @@ def record_refusal(context: Context, verb: str, refused: SaysoError, target: str
     target = target.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")[:200]
     counted = "" if isinstance(refused, NotFound) else target
     with transaction.atomic():
-        belongs = actor.kind != "person" or Membership.objects.filter(
-            tenant_id=context.tenant_id, user_id=context.user_id
-        ).exists()
+        belongs = (
+            actor.kind != "person"
+            or Membership.objects.filter(tenant_id=context.tenant_id, user_id=context.user_id).exists()
+        )
         tenant_id = context.tenant_id if belongs else None
         parts = (tenant_id, actor.kind, actor.id, verb, refused.code, refused.reason or "", counted)
         same = sha256("\0".join(map(str, parts)).encode()).hexdigest()

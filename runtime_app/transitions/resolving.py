@@ -30,6 +30,4 @@ def stale(request: Request, reason: str) -> StaleRequest:
 def resolve(change: Change, run: Run, request: Request, outcome: str, by: str) -> None:
     request.state, request.outcome, request.resolved_by, request.resolved_at = "resolved", outcome, by, change.now()
     request.save(update_fields=["state", "outcome", "resolved_by", "resolved_at"])
-    change.note(
-        "request.resolved", run=run, subject=request.pk, request_kind=request.kind, outcome=outcome, by=by
-    )
+    change.note("request.resolved", run=run, subject=request.pk, request_kind=request.kind, outcome=outcome, by=by)

@@ -136,7 +136,9 @@ def _legal_vote(request: Request, said: Response, vote: Approve | Deny) -> None:
             raise InvalidInput("A suggestion is a JSON object of parameters.", fields={"suggestion": "not an object"})
         said.suggestion = canonical.dump(suggested).decode()
     if policy["reason_required"] and not said.message.strip():
-        raise InvalidResponse("The policy asks for a reason.", fields={"message": "Write why: the policy asks for a reason."})
+        raise InvalidResponse(
+            "The policy asks for a reason.", fields={"message": "Write why: the policy asks for a reason."}
+        )
     if policy["typed_environment"] and isinstance(vote, Approve):
         name = Environment.objects.values_list("name", flat=True).get(pk=request.environment_id)
         if vote.confirm.strip().casefold() != name.casefold():
@@ -149,7 +151,9 @@ def _legal_vote(request: Request, said: Response, vote: Approve | Deny) -> None:
 
 def _recount(change: Change, run: Run, request: Request, voter: int) -> list[str]:
     """The earlier votes that still count. One whose author lost the right is marked spent, visibly, for good (R18)."""
-    earlier = list(Response.objects.filter(request_id=request.pk, kind__in=["approve", "deny"], spent_at=None).order_by("at"))
+    earlier = list(
+        Response.objects.filter(request_id=request.pk, kind__in=["approve", "deny"], spent_at=None).order_by("at")
+    )
     if not earlier:
         return []
     able = permissions.entitled(request)

@@ -50,7 +50,7 @@ def start(
     change: Change, *, agent: str, environment: str, message: str, session_id=None, title: str = "",
     interactive: bool = True, start_id=None,
 ) -> Run:  # fmt: skip
-    """A new message starts a new Run, in a Session of its own or in this one. Whatever it says, it answers nothing (R10).
+    """A new message starts a new Run, in a Session of its own or in this one. Whatever it says, it answers none (R10).
 
     Raises NotFound, NotAuthorized, InvalidInput, IdempotencyConflict.
     """
@@ -72,9 +72,9 @@ def start(
     if session._state.adding:
         session.save(force_insert=True)
     run = Run(
-        tenant_id=context.tenant_id, session_id=session.pk, environment_id=where.pk, instance_id=instance.pk, agent=agent,
-        interactive=interactive, message=message, initiator_id=context.user_id, initiator_name=context.actor.name,
-        start_id=start_id, epoch=current_epoch(),
+        tenant_id=context.tenant_id, session_id=session.pk, environment_id=where.pk, instance_id=instance.pk,
+        agent=agent, interactive=interactive, message=message, initiator_id=context.user_id,
+        initiator_name=context.actor.name, start_id=start_id, epoch=current_epoch(),
     )  # fmt: skip
     run.save(force_insert=True)
     change.note("run.started", run=run, agent=agent, environment=where.name, interactive=interactive)
@@ -91,9 +91,7 @@ def _session(change: Change, session_id, title: str) -> Session:
 
 
 def _started(context, start_id: UUID, session_id, agent: str, where, message: str) -> Run | None:
-    earlier = Run.objects.filter(
-        tenant_id=context.tenant_id, initiator_id=context.user_id, start_id=start_id
-    ).first()
+    earlier = Run.objects.filter(tenant_id=context.tenant_id, initiator_id=context.user_id, start_id=start_id).first()
     if earlier is None:
         return None
     same = (earlier.agent, earlier.environment_id, earlier.message) == (agent, where and where.pk, message)
@@ -164,8 +162,13 @@ def _held(change: Change, turn: Turn) -> Run:
 def _append(run: Run, turn: Turn, entries: Iterable[NewEntry]) -> None:
     written = [
         Entry(
-            tenant_id=run.tenant_id, run_id=run.pk, position=entry.position, kind=entry.kind, call=entry.call,
-            content=entry.content, lease_number=turn.lease_number,
+            tenant_id=run.tenant_id,
+            run_id=run.pk,
+            position=entry.position,
+            kind=entry.kind,
+            call=entry.call,
+            content=entry.content,
+            lease_number=turn.lease_number,
         )  # fmt: skip
         for entry in entries
     ]
@@ -185,7 +188,7 @@ def journal(turn: Turn, *entries: NewEntry) -> None:
 def suspend(turn: Turn, *, waits: list[Wait], entries: Iterable[NewEntry] = ()) -> list[Request] | None:
     """Journal the step, raise its waits and park the Run: all or none, and nobody hears of it before (R01).
 
-    Returns the Requests if nothing stops the Run (a policy decided everything): the turn goes on. None: the turn is over.
+    Returns the Requests if nothing stops the Run (a policy decided all): the turn goes on. None: the turn is over.
     """
     asking = permissions.Actor("agent", str(turn.run.instance_id), turn.run.agent)
     with opened(permissions.Context(turn.run.tenant_id, asking)) as change:
@@ -247,11 +250,12 @@ def beat(worker_id: UUID, name: str, turns: Iterable[Turn]) -> set[UUID]:
         free = list(mine.select_for_update(no_key=True, skip_locked=True).values_list("pk", flat=True))
         until = Now() + timedelta(seconds=settings.SAYSO_LEASE_SECONDS)
         Run.objects.filter(pk__in=free).update(lease_until=until)
-        now = {pk: (number, marked) for pk, number, marked in mine.values_list("pk", "lease_number", "cancel_requested_at")}
+        now = {
+            pk: (number, marked) for pk, number, marked in mine.values_list("pk", "lease_number", "cancel_requested_at")
+        }
     return {pk for pk, number in held.items() if pk not in now or now[pk][0] != number or now[pk][1]}
 
 
 def leave(worker_id: UUID) -> None:
     """A worker that ended cleanly is not waited for."""
     Worker.objects.filter(pk=worker_id).delete()
-

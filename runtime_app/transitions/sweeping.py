@@ -1,4 +1,4 @@
-"""The sweep writes down what the clock has decided already: expiry, lapsed Leases, dispatches nobody will report (R08, R23, R30).
+"""The sweep writes down what the clock has decided: expiry, lapsed Leases, unreported dispatches (R08, R23, R30).
 
 Every worker sweeps; each row is locked in order and looked at again, so two sweeps at once do no harm.
 """
@@ -85,10 +85,11 @@ def give_up(change: Change, pk) -> None:
         why = "The worker that sent it, or was about to, is gone."
     else:
         return
-    conclude(change, run, effect, finding="unknown", grade="observed", source="deadline", statement=why, attempt=attempt)
+    conclude(
+        change, run, effect, finding="unknown", grade="observed", source="deadline", statement=why, attempt=attempt
+    )
     doubt(change, run, effect)
 
 
 def _lives(worker_id) -> bool:
     return Worker.objects.filter(pk=worker_id, seen_at__gt=clock.now() - _silence()).exists()
-
