@@ -1,7 +1,7 @@
-from django.contrib import admin
 from django.urls import include, path
 
 from console.views import account, effects, inbox, requests, runs, sessions
+from runtime_app import admin
 
 tenant = [
     path("inbox/", inbox.show, name="inbox"),
