@@ -88,7 +88,9 @@ def watch(children: Children, port: int, data: Path, harbor: str) -> None:
 
 
 def migrate() -> None:
-    subprocess.run([sys.executable, "-m", "console.cli", "manage", "migrate", "--no-input", "-v", "0"], check=True)
+    command = [sys.executable, "-m", "console.cli", "manage", "migrate", "--no-input", "-v", "0"]
+    if subprocess.run(command).returncode:
+        sys.exit("The tables could not be made. The reason is above.")
 
 
 def wait_until_up(url: str, children: Children) -> None:

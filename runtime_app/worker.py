@@ -2,6 +2,7 @@
 when time has passed. Any number of them work side by side; what each may write is fenced in `transitions`."""
 
 import asyncio
+import atexit
 import logging
 import os
 import signal
@@ -70,7 +71,7 @@ class Worker:
             for task in beside:
                 task.cancel()
             await asyncio.wait(beside)
-            if not self.stuck():
+            if not self.sends:  # else it is missed when it is gone, and what it sent is uncertain
                 await self._in(self.pulse, transitions.leave, self.id)
 
     def stop(self) -> None:
@@ -81,10 +82,6 @@ class Worker:
         await asyncio.gather(*(self._drop(run, self._give_back) for run in list(self.turns)))
         if under_way := self.sends | self.leaving:
             await asyncio.wait(under_way, timeout=DRAIN_WITHIN)
-
-    def stuck(self) -> bool:
-        """Something of somebody else's still runs in a thread, and nobody can stop a thread."""
-        return any(not task.done() for task in self.sends | self.leaving)
 
     # ------------------------------------------------------------------------------------------------ looking
 
@@ -309,12 +306,12 @@ def _where() -> dict:
 
 
 async def _work() -> None:
-    worker = Worker()
-    await worker.run()
-    if worker.stuck():
-        log.warning("leaving a call behind that does not end; what came of it is asked later")
-        logging.shutdown()
-        os._exit(0)  # a thread would hold the exit for as long as a provider keeps silent
+    await Worker().run()
+    # What a tool or a provider still does in a thread would hold the exit, for as long as it likes. What came of a
+    # dispatch that is left behind is asked later (R23).
+    logging.shutdown()
+    atexit._run_exitfuncs()
+    os._exit(0)
 
 
 def main() -> None:

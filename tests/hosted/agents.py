@@ -1,4 +1,4 @@
-"""Agents for these tests. A scripted model says what `SCRIPTS` has for the Run's message; tools write down that they ran."""
+"""Agents for these tests. A scripted model says what `SCRIPTS` has for the message; tools write down that they ran."""
 
 import asyncio
 import json
@@ -79,7 +79,6 @@ def scripted():
         if isinstance(says, str):
             returned = [part.content for part in parts if isinstance(part, ToolReturnPart)]
             return ModelResponse(parts=[TextPart(json.dumps(returned))])
-        calls = [ToolCallPart(name, arguments, *({"tool_call_id": id} for id in ids)) for name, arguments, *ids in says]
         calls = []
         for name, arguments, *ids in says:
             calls.append(ToolCallPart(name, arguments, tool_call_id=ids[0]) if ids else ToolCallPart(name, arguments))
@@ -108,8 +107,19 @@ async def hangs_in_a_thread(steps) -> str:
     return "never"
 
 
+async def asks(steps) -> str:
+    came = await steps.wait(Question("name", "Which?", NAME))
+    return came["name"]["values"]["name"]
+
+
 agent(
-    "scripted", instructions="Follow the script.", actions=[Deploy], tools=[count, slow, broken], model=scripted, steps=20
+    "scripted",
+    instructions="Follow the script.",
+    actions=[Deploy],
+    tools=[count, slow, broken],
+    model=scripted,
+    steps=20,
 )
 agent("plain", actions=[Deploy], loop=without_a_library)
 agent("stubborn", loop=hangs_in_a_thread)
+agent("asks", loop=asks)
