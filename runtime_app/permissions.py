@@ -50,7 +50,7 @@ class Roles:
 
 
 def person(user) -> Actor:
-    return Actor("person", str(user.pk), user.get_full_name() or user.get_username())
+    return Actor("person", str(user.pk), (user.get_full_name() or user.get_username())[:150])
 
 
 def system(part: str, tenant_id: UUID) -> Context:
@@ -151,6 +151,8 @@ def stakes(request: Request, policy: dict | None = None) -> dict[int, str]:
     suggested = Response.objects.filter(
         run_id=request.run_id, request__action_name=request.action_name, kind="deny"
     ).exclude(suggestion="")
+    # a denial still counts as the vote it is on its own Request
+    suggested = suggested.exclude(request_id=request.pk, spent_at=None)
     for user_id in suggested.values_list("user_id", flat=True):
         found[user_id] = "you suggested other parameters for this action in this Run"
     return found

@@ -7,7 +7,7 @@ RUN = {
     # state: (what it means, what may follow)
     "queued": ("claimable: a worker may take its next turn", {"running", "cancelled"}),
     "running": ("a worker holds a Lease on it", {"queued", "waiting", "succeeded", "failed", "cancelled", "blocked"}),
-    "waiting": ("it stopped at Requests, or at what was granted and is not yet known", {"queued", "cancelled"}),
+    "waiting": ("it stopped at Requests, or at what was granted and is not known", {"queued", "cancelled", "blocked"}),
     "succeeded": ("it did what it set out to do", set()),
     "failed": ("it could not", set()),
     "cancelled": ("a person stopped it", set()),

@@ -1291,8 +1291,8 @@ class Migration(migrations.Migration):
                 name="steps",
                 sql=pgtrigger.compiler.UpsertTriggerSql(
                     declare="DECLARE _is_valid_transition BOOLEAN;",
-                    func='SELECT CONCAT(OLD."state", \':\', NEW."state") = ANY(\'{queued:cancelled,queued:running,running:blocked,running:cancelled,running:failed,running:queued,running:succeeded,running:waiting,waiting:cancelled,waiting:queued}\'::text[]) INTO _is_valid_transition; IF (_is_valid_transition IS FALSE AND OLD."state" IS DISTINCT FROM NEW."state") THEN RAISE EXCEPTION \'pgtrigger: Invalid transition of field "state" from "%" to "%" on table %\', OLD."state", NEW."state", TG_TABLE_NAME; ELSE RETURN NEW; END IF;',
-                    hash="fc1c4c12ba8d1934293fa5175cf9732e8da4f0bb",
+                    func='SELECT CONCAT(OLD."state", \':\', NEW."state") = ANY(\'{queued:cancelled,queued:running,running:blocked,running:cancelled,running:failed,running:queued,running:succeeded,running:waiting,waiting:blocked,waiting:cancelled,waiting:queued}\'::text[]) INTO _is_valid_transition; IF (_is_valid_transition IS FALSE AND OLD."state" IS DISTINCT FROM NEW."state") THEN RAISE EXCEPTION \'pgtrigger: Invalid transition of field "state" from "%" to "%" on table %\', OLD."state", NEW."state", TG_TABLE_NAME; ELSE RETURN NEW; END IF;',
+                    hash="4a18d6560d4b05956e300ee346a53dd81eed3929",
                     operation="UPDATE",
                     pgid="pgtrigger_steps_96788",
                     table="runtime_app_run",

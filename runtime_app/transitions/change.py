@@ -106,6 +106,8 @@ def transition(verb: str, target: str) -> Callable:
         def call(context: Context, **arguments):
             try:
                 return _once(body, context, arguments)
+            except Busy:  # nothing was refused, and nothing happened
+                raise
             except SaysoError as refused:
                 record_refusal(context, verb, refused, _named(arguments, target))
                 raise

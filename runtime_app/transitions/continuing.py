@@ -63,7 +63,10 @@ def take_back(change: Change, run: Run) -> list[str]:
 
 
 def close(change: Change, run: Run, request: Request, state: str, *, at=None, **told) -> None:
-    """End a pending Request without a Response: cancelled, expired or superseded."""
+    """End a pending Request without a Response: cancelled, expired or superseded. Whose deadline has passed is expired,
+    whether or not a sweep has written it down yet (R08)."""
+    if request.expires_at and request.expires_at <= change.now():
+        state, at, told = "expired", request.expires_at, {}
     request.state, request.resolved_at = state, at or change.now()
     request.resolved_by = "" if state == "expired" else change.context.actor.name
     request.save(update_fields=["state", "resolved_at", "resolved_by"])
@@ -74,7 +77,10 @@ def withdraw(change: Change, run: Run, effect: Effect, why: str) -> None:
     """What was granted and not sent is never sent: the Effect is withdrawn, its Grant void."""
     effect.state, effect.settled_at = "withdrawn", change.now()
     effect.save(update_fields=["state", "settled_at"])
-    Grant.objects.filter(request_id=effect.request_id, state="unused").update(state="void", void_why=why[:200])
+    made = Grant.objects.get(request_id=effect.request_id)
+    made.state, made.void_why = "void", why[:200]
+    made.save(update_fields=["state", "void_why"])
+    change.note("grant.void", run=run, subject=made.pk, why=why)
     change.note("effect.withdrawn", run=run, subject=effect.pk, why=why)
 
 

@@ -7,8 +7,8 @@ from uuid import UUID
 from django.db.models import Max, Q
 from pydantic import BaseModel
 
-from .. import actions, permissions, states
-from ..errors import InvalidResponse, StaleRequest
+from .. import actions, canonical, permissions, states
+from ..errors import InvalidInput, InvalidResponse, StaleRequest
 from ..models import Attempt, Effect, Environment, Evidence, Grant, Request, Response, Run
 from ..models.effects import GRADES
 from ..permissions import Actor
@@ -19,6 +19,7 @@ from .granting import drift
 from .raising import raise_anew, raise_unknown
 from .resolving import resolve
 
+REFERENCE_BYTES = 2_000
 PROBE_FOR = timedelta(seconds=60)  # a probe that said nothing for so long may be taken up by another worker
 
 
@@ -88,7 +89,7 @@ def _intend(change: Change, pk: UUID, worker_id: UUID) -> Dispatch | None:
     if effect.state != "prepared" or environment.held_at or run.state in states.ENDED or run.cancel_requested_at:
         return None
     grant = Grant.objects.get(request_id=request.pk)
-    if why := drift(change, run, request, grant, environment):
+    if why := drift(change, run, request, effect, grant, environment):
         _void(change, run, request, effect, why)
         return None
     return _consume(change, run, request, effect, grant, worker_id)
@@ -105,6 +106,7 @@ def _consume(change, run, request, effect, grant, worker_id) -> Dispatch:
     )  # fmt: skip
     effect.state, effect.intent_at, effect.deadline_at = "in_flight", now, now + action.deadline
     effect.save(update_fields=["state", "intent_at", "deadline_at"])
+    change.note("grant.consumed", run=run, subject=grant.pk)
     change.note("effect.in_flight", run=run, subject=effect.pk, attempt=attempt.number, key=effect.key)
     return Dispatch(
         effect.pk, attempt.pk, run.tenant_id, effect.key, action, action.parsed(request.parameters),
@@ -119,7 +121,6 @@ def _last_number(effect: Effect) -> int:
 def _void(change: Change, run: Run, request: Request, effect: Effect, why: str) -> None:
     """What was approved is not what would be sent now, or not by whom: nothing is sent, it is asked anew (R16)."""
     withdraw(change, run, effect, why)
-    change.note("grant.void", run=run, subject=effect.request_id, why=why)
     raise_anew(change, run, request, because=why)
     wake(change, run)
 
@@ -234,6 +235,10 @@ def attest(change: Change, run: Run, request: Request, effect: Effect, said: Res
             f"A finding is one of {', '.join(request.accepts['finding'])}.",
             fields={"finding": "choose one of the three"},
         )
+    if wrong := canonical.fault(finding.reference):
+        raise InvalidInput(f"The reference {wrong}.", fields={"reference": wrong})
+    if len(finding.reference.encode()) > REFERENCE_BYTES:
+        raise InvalidInput(f"The reference is longer than {REFERENCE_BYTES:,} bytes.", reason="too_large")
     if finding.outcome != "unknown" and not finding.reference.strip():
         raise InvalidResponse(
             "A finding needs a reference.",

@@ -1,6 +1,9 @@
 """A Grant, and the Effect prepared with it: one transaction with the approval (R16, R22)."""
 
 from datetime import timedelta
+from uuid import UUID
+
+from django.db.models import Q
 
 from .. import canonical, permissions, policies
 from ..models import Effect, Environment, Grant, Request, Response, Run
@@ -24,24 +27,39 @@ def grant(change: Change, run: Run, request: Request, *, by_policy: bool = False
     change.log.work()
 
 
-def drift(change: Change, run: Run, request: Request, made: Grant, environment: Environment) -> str | None:
+def unaccepted(tenant_id: UUID, action_hash: str) -> UUID | None:
+    """An Effect of an equal Action that nobody knows the outcome of, and nobody accepted as such (R24)."""
+    doubtful = Effect.objects.filter(tenant_id=tenant_id, action_hash=action_hash, accepted_at=None)
+    return doubtful.filter(Q(state="uncertain") | Q(disputed=True)).values_list("pk", flat=True).first()
+
+
+def drift(
+    change: Change, run: Run, request: Request, effect: Effect, made: Grant, environment: Environment
+) -> str | None:
     """What no longer holds of this Grant, in words, or None: all is checked again just before the intent (R16)."""
     digest = canonical.digest(
         tenant=run.tenant_id, session=run.session_id, run=run.pk, request=request.pk, action_bytes=request.action_bytes
     )
     if not digest == request.digest == made.digest:
         return "the stored action is not the one that was approved"
-    if request.bound["environment"]["name"] != environment.name:
+    bound = request.bound
+    sent = {"action": effect.action_name, "version": effect.action_version, "actor": str(run.instance_id)}
+    if not sent.items() <= bound.items() or bound["environment"]["id"] != str(environment.pk):
+        return "what would be sent is not the action that was approved"
+    if bound["environment"]["name"] != environment.name:
         return "the environment was renamed since"
     if made.expires_at <= change.now():
         return "the approval expired before it was sent"
     policy = policies.applying(environment, request.action_name)
     if policy["verdict"] == "deny":
         return "the policy now denies this action"
-    if made.by_policy:
-        return None if policy["verdict"] == "allow" else "the policy no longer allows this without asking"
     if policy["verdict"] == "allow":
-        return None
+        if not unaccepted(run.tenant_id, request.action_hash):
+            return None
+        if made.by_policy:
+            return "nobody knows what became of an equal action"
+    elif made.by_policy:
+        return "the policy no longer allows this without asking"
     votes = Response.objects.filter(request_id=request.pk, kind="approve", spent_at=None).values_list(
         "user_id", flat=True
     )

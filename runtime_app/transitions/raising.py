@@ -4,19 +4,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
-from django.db.models import Q
-
-from .. import actions, canonical, policies, questions, states
+from .. import actions, canonical, policies, questions
 from ..errors import IdempotencyConflict, InvalidInput
-from ..ids import uuid7
+from ..ids import parse_id, uuid7
 from ..models import Blocker, Effect, Environment, Instance, Request, Run
 from .change import Change
 from .continuing import close, end
-from .granting import grant
+from .granting import grant, unaccepted
 
 QUESTION_WAITS = timedelta(days=7)
 PROMPT_BYTES = 20_000
-_DOUBTFUL = Q(state="uncertain") | Q(disputed=True)
 
 
 @dataclass(frozen=True)
@@ -78,19 +75,21 @@ def raise_waits(change: Change, run: Run, waits: list[Wait]) -> list[Request] | 
     before = {}
     for request in Request.objects.filter(run_id=run.pk, key__in=[wait.key for wait in waits]).order_by("number"):
         before[request.key] = request
-    raised = []
+    raised, new = [], []
     for wait in waits:
         request = _bound(change, run, environment, wait)
         last = before.get(wait.key)
-        if last and not (isinstance(wait, Ask) and wait.replaces):
-            if _same(last, request):
-                raised.append(last)
-                continue
-            raise IdempotencyConflict(f"The wait {wait.key} was raised before with other content.")
+        replaces = parse_id(wait.replaces) if isinstance(wait, Ask) and wait.replaces else None
+        if last and _same(last, request) and replaces in (None, last.replaces_id):
+            raised.append(last)
+            continue
+        if replaces != (last and last.pk):
+            raise IdempotencyConflict(f"The wait {wait.key[:60]} was raised before with other content.")
         if last:
             _follow(change, run, request, last)
+        before[wait.key] = request
         raised.append(request)
-    new = [request for request in raised if request._state.adding]
+        new.append(request)
     if not run.interactive:
         for request in new:
             if request.state == "pending":
@@ -103,11 +102,17 @@ def raise_waits(change: Change, run: Run, waits: list[Wait]) -> list[Request] | 
 
 
 def raise_anew(change: Change, run: Run, request: Request, because: str) -> Request | None:
-    """Ask again after a drift, under the same key and the next number, linked (R16). None: the Run ended instead."""
+    """Ask again after a drift, under the same key and the next number, linked (R16). None: the Run ended instead, or
+    what was bound can no longer be asked for and the agent is told `void`."""
+    action = actions.registered(request.action_name)
+    try:
+        parameters = action.bind(request.parameters)
+    except InvalidInput:
+        return None
     environment = Environment.objects.get(pk=run.environment_id)
     fresh = _approval(
-        change, run, environment, key=request.key, name=request.action_name, version=request.action_version,
-        parameters=request.parameters, claim=request.claim,
+        change, run, environment, key=request.key, name=action.name, version=action.version,
+        parameters=parameters, claim=request.claim,
     )  # fmt: skip
     fresh.described = fresh.described | {"because": because}
     _follow(change, run, fresh, request)
@@ -166,12 +171,6 @@ def _approval(change, run, environment, *, key, name, version, parameters, claim
         request.state, request.resolved_at, request.resolved_by = "resolved", now, policies.name(policy)
         request.outcome = "approved" if policy["verdict"] == "allow" else "denied"
     return request
-
-
-def unaccepted(tenant_id: UUID, action_hash: str) -> UUID | None:
-    """An Effect of an equal Action that nobody knows the outcome of, and nobody accepted as such."""
-    doubtful = Effect.objects.filter(tenant_id=tenant_id, action_hash=action_hash, accepted_at=None)
-    return doubtful.filter(_DOUBTFUL).values_list("pk", flat=True).first()
 
 
 def _same(last: Request, request: Request) -> bool:
@@ -235,7 +234,7 @@ def raise_unknown(change: Change, run: Run, effect: Effect) -> None:
     )  # fmt: skip
     request.save(force_insert=True)
     announce(change, run, request)
-    if not run.interactive and run.state not in states.ENDED:
+    if not run.interactive and run.state == "waiting":
         Blocker.objects.create(
             tenant_id=run.tenant_id, session_id=run.session_id, run_id=run.pk, kind="wait_effect", effect=effect.pk,
             action_name=effect.action_name, action_version=effect.action_version, described=request.described,

@@ -69,8 +69,9 @@ def _said(resume: Resume, request: Request) -> Response:
         raise InvalidInput(f"The message {wrong}.", fields={"message": wrong})
     if len(resume.message.encode()) > MESSAGE_BYTES:
         raise InvalidInput(f"The message is longer than {MESSAGE_BYTES:,} bytes.", reason="too_large")
+    if (kind := KIND_OF.get(type(resume.response))) is None:
+        raise InvalidResponse("This is no response at all.", reason="wrong_kind")
     content = dict(vars(resume.response))
-    kind = KIND_OF[type(resume.response)]
     text = json.dumps([str(request.pk), kind, content, resume.message], sort_keys=True, default=str)
     return Response(
         tenant_id=request.tenant_id, session_id=request.session_id, run_id=request.run_id, request_id=request.pk,
@@ -81,9 +82,8 @@ def _said(resume: Resume, request: Request) -> Response:
 
 def earlier_response(context, said: Response) -> Response | None:
     """What this actor recorded under this response_id; IdempotencyConflict if it was something else (R09)."""
-    earlier = Response.objects.filter(
-        tenant_id=context.tenant_id, user_id=context.user_id, response_id=said.response_id
-    ).first()
+    mine = permissions.visible(Response, context).filter(user_id=context.user_id)
+    earlier = mine.filter(response_id=said.response_id).first()
     if earlier and earlier.same != said.same:
         raise IdempotencyConflict("This response_id was already used for another response. Nothing was changed.")
     return earlier

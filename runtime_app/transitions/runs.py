@@ -55,17 +55,16 @@ def start(
     Raises NotFound, NotAuthorized, InvalidInput, IdempotencyConflict.
     """
     context = change.context
-    held = permissions.roles(context) if context.actor.kind == "person" else None
-    where = permissions.visible(Environment, context).filter(name=environment).first()
+    _legal(message, agent=agent, environment=environment, title=title)
     session = _session(change, session_id, title or message)
-    start_id = parse_id(start_id) if start_id else None
-    if start_id and (earlier := _started(context, start_id, session_id, agent, where, message)):
+    held = permissions.roles(context) if context.actor.kind == "person" else None  # after the lock (R06)
+    where = permissions.visible(Environment, context).filter(name=environment).first()
+    if earlier := _started(context, start_id, session_id, agent, where, message, interactive):
         return earlier
     if where is None:
         raise InvalidInput(f"There is no environment {environment[:60]} here.", fields={"environment": "not known"})
     if refused := permissions.may_operate(context, where.pk, held):
         raise refused
-    _legal(message)
     instance = Instance.objects.filter(tenant_id=context.tenant_id, agent=agent, environment=where, hosted=True).first()
     if instance is None:
         raise InvalidInput(f"No agent {agent[:60]} is set up in {where.name}.", fields={"agent": "not set up there"})
@@ -74,7 +73,7 @@ def start(
     run = Run(
         tenant_id=context.tenant_id, session_id=session.pk, environment_id=where.pk, instance_id=instance.pk,
         agent=agent, interactive=interactive, message=message, initiator_id=context.user_id,
-        initiator_name=context.actor.name, start_id=start_id, epoch=current_epoch(),
+        initiator_name=context.actor.name, start_id=parse_id(start_id or ""), epoch=current_epoch(),
     )  # fmt: skip
     run.save(force_insert=True)
     change.note("run.started", run=run, agent=agent, environment=where.name, interactive=interactive)
@@ -90,21 +89,27 @@ def _session(change: Change, session_id, title: str) -> Session:
     return session
 
 
-def _started(context, start_id: UUID, session_id, agent: str, where, message: str) -> Run | None:
+def _started(context, start_id, session_id, agent: str, where, message: str, interactive: bool) -> Run | None:
+    if not start_id:
+        return None
+    if (start_id := parse_id(start_id)) is None:
+        raise InvalidInput("The start_id is not a UUID.", fields={"start_id": "not a UUID"})
     earlier = Run.objects.filter(tenant_id=context.tenant_id, initiator_id=context.user_id, start_id=start_id).first()
     if earlier is None:
         return None
-    same = (earlier.agent, earlier.environment_id, earlier.message) == (agent, where and where.pk, message)
+    before = (earlier.agent, earlier.environment_id, earlier.message, earlier.interactive)
+    same = before == (agent, where and where.pk, message, interactive)
     if not same or session_id and earlier.session_id != parse_id(session_id):
         raise IdempotencyConflict("This start_id already started another Run. Nothing was changed.")
     return earlier
 
 
-def _legal(message: str) -> None:
+def _legal(message: str, **names: str) -> None:
     if not message.strip():
         raise InvalidInput("Write a message: it is what the agent works from.", fields={"message": "empty"})
-    if wrong := canonical.fault(message):
-        raise InvalidInput(f"The message {wrong}.", fields={"message": wrong})
+    for field_name, text in {"message": message, **names}.items():
+        if wrong := canonical.fault(text):
+            raise InvalidInput(f"The {field_name} {wrong}.", fields={field_name: wrong})
     if len(message.encode()) > MESSAGE_BYTES:
         raise InvalidInput(f"The message is longer than {MESSAGE_BYTES:,} bytes.", reason="too_large")
 
