@@ -103,7 +103,7 @@ class Nowhere(AsyncWebsocketConsumer):
         await self.close(NOWHERE)
 
 
-# ---------------------------------------------------------------- the right to watch, for all watchers of a tenant at once
+# ---------------------------------------------------------------- the right to watch, for all of a tenant at once
 
 _asked: dict = {}
 
@@ -138,7 +138,9 @@ def _look(tenant_id, watchers) -> list[int | None]:
     asked = json.dumps([dict(zip(names, (at, *watcher), strict=True)) for at, watcher in enumerate(watchers)])
     with connection.cursor() as cursor:
         cursor.execute(_STILL, [tenant_id, asked])
-        return [None if member and alive else NOWHERE if alive else SIGNED_OUT for _, member, alive in cursor.fetchall()]
+        return [
+            None if member and alive else NOWHERE if alive else SIGNED_OUT for _, member, alive in cursor.fetchall()
+        ]
 
 
 def _stamp(password: str) -> str:

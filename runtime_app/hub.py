@@ -1,4 +1,4 @@
-"""Who waits for news in this process: one LISTEN connection wakes them all. A push is a hint; the tables are the truth (R39)."""
+"""Who waits for news in this process: one LISTEN connection wakes them all. A push is a hint, never the data (R39)."""
 
 import asyncio
 import logging

@@ -64,3 +64,13 @@ def label(labels, name):
 def fresh_id():
     """A response_id of its own for each form of a page."""
     return uuid7()
+
+
+@register.simple_tag
+def names_of(places, part: str) -> list[str]:
+    """The agents, or the environments, that a Run can be started with; the least dangerous environment first."""
+    if part == "agent":
+        return sorted({each.agent for each in places})
+    order = {"development": 0, "staging": 1, "production": 2}
+    found = {each.environment.name: order[each.environment.klass] for each in places}
+    return sorted(found, key=lambda name: (found[name], name))

@@ -82,6 +82,12 @@ def effect_sign(effect):
 
 
 @register.simple_tag
+def state_words(of: str) -> list[tuple[str, str]]:
+    """The states a list can be filtered by, with their words."""
+    return [(state, word) for state, (_, _, word) in {"run": RUNS, "effect": EFFECTS}[of].items()]
+
+
+@register.simple_tag
 def env(environment):
     """Production shouts, staging has a line, development is a word."""
     return format_html(

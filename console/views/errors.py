@@ -72,6 +72,6 @@ FAILED = """<!doctype html>
 <title>Something failed · Sayso</title>
 <link rel="stylesheet" href="/static/sayso/sayso.css"></head>
 <body><main class="page"><header class="head"><h1>Something failed here</h1>
-<p>The fault is ours. Quote <code>{code}</code> when you tell somebody. If you sent something, look at its page before you
-send it again: it shows what was recorded.</p><p><a href="/">To the first page</a></p></header></main></body></html>
+<p>The fault is ours. Quote <code>{code}</code> when you tell somebody. If you sent something, look at its page before
+you send it again: it shows what was recorded.</p><p><a href="/">To the first page</a></p></header></main></body></html>
 """

@@ -99,9 +99,8 @@ def _around_approval(context: Context, made: Card) -> None:
     approvals = visible(Request, context).filter(kind="wait_approval").exclude(pk=request.pk)
     equal = approvals.filter(action_hash=request.action_hash)
     made.equal = list(equal.filter(state="pending").select_related("run").order_by("created_at")[:20])
-    made.uncertain = list(
-        visible(Effect, context).filter(OPEN, action_hash=request.action_hash).select_related("run").order_by("uncertain_at")[:20]
-    )
+    doubtful = visible(Effect, context).filter(OPEN, action_hash=request.action_hash)
+    made.uncertain = list(doubtful.select_related("run").order_by("uncertain_at")[:20])
     approved = approvals.filter(
         environment_id=request.environment_id, action_name=request.action_name, outcome="approved"
     )

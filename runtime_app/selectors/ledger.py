@@ -69,15 +69,15 @@ def around(context: Context, effect: Effect, held: Roles) -> EffectPage:
     """What stands around an Effect that was already found, its own Request and Run with it."""
     ledger([effect])
     asks = Request.objects.filter(effect_id=effect.pk, kind="wait_effect", state="pending").first()
+    approvals = Response.objects.filter(request_id=effect.request_id, kind="approve", spent_at=None)
     offered = actions.recoveries(actions.registered(effect.action_name))
-    accepted = {each["name"] for each in asks.accepts.get("recoveries", offered)} if _listed(asks) else None
     return EffectPage(
         effect=effect,
         request=effect.request,
         asks=asks,
         grant=Grant.objects.filter(request_id=effect.request_id).first(),
-        approvals=list(Response.objects.filter(request_id=effect.request_id, kind="approve", spent_at=None).order_by("at")),
-        recoveries=[each for each in offered if accepted is None or each["name"] in accepted],
+        approvals=list(approvals.order_by("at")),
+        recoveries=[each for each in offered if asks and each["name"] in asks.accepts.get("recover", [])],
         why_not=why_not(context, asks, held) if asks else None,
     )
 
@@ -90,11 +90,6 @@ def of_runs(context: Context, runs: Iterable[UUID]) -> list[Effect]:
 
 def parameters(stored) -> list[canonical.Leaf]:
     return canonical.leaves(canonical.parse(bytes(stored)))
-
-
-def _listed(asks) -> bool:
-    recoveries = asks.accepts.get("recoveries") if asks and isinstance(asks.accepts, dict) else None
-    return bool(recoveries) and all(isinstance(each, dict) and "name" in each for each in recoveries)
 
 
 def _cells(effect: Effect) -> None:

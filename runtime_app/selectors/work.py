@@ -141,7 +141,8 @@ def sessions(context: Context, *, last=None):
 
 def places(context: Context, held: Roles) -> list[Instance]:
     """The hosted agents and environments in which the caller may start a Run."""
-    rows = visible(Instance, context).filter(hosted=True).select_related("environment").order_by("agent", "environment__name")
+    rows = visible(Instance, context).filter(hosted=True).select_related("environment")
+    rows = rows.order_by("agent", "environment__name")
     return [each for each in rows if may_operate(context, each.environment_id, held) is None]
 
 
