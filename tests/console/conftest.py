@@ -1,0 +1,25 @@
+import pytest
+
+from tests import cast
+from tests.console import stage
+
+
+@pytest.fixture
+def houses(transactional_db):
+    return cast.assemble()
+
+
+@pytest.fixture
+def northgate(houses):
+    return houses[0]
+
+
+@pytest.fixture
+def harbour(houses):
+    return houses[1]
+
+
+@pytest.fixture
+def everything(northgate):
+    """One of each thing a page can be about, in northgate."""
+    return stage.everything(northgate)

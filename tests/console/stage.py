@@ -1,0 +1,105 @@
+"""A tenant with one of everything, the routes that lead there, and visitors."""
+
+import re
+from dataclasses import dataclass
+
+from django.test import Client
+from django.urls import URLResolver, get_resolver
+
+from runtime_app import transitions
+from runtime_app.ids import uuid7
+from runtime_app.models import Request, Run
+from tests import cast
+from tests.cast import House
+
+NONCES = re.compile(rb'(?<=nonce=")[^"]*|(?<=name="csrfmiddlewaretoken" value=")[^"]*')
+PUBLIC = {"account_login", "help", "health"}
+
+
+@dataclass
+class Stage:
+    house: House
+    question: Request
+    approval: Request
+    unknown: Request
+    cancelled: Run
+    blocked: Run
+
+    def ids(self) -> dict[str, str]:
+        """An id for each name that stands in a route."""
+        return {
+            "request_id": str(self.approval.pk), "session_id": str(self.approval.session_id),
+            "run_id": str(self.approval.run_id), "effect_id": str(self.unknown.effect_id),
+        }  # fmt: skip
+
+    def addresses(self) -> list[str]:
+        """Every page of this tenant, each kind of thing in each of its states."""
+        root = f"/t/{self.house.tenant.slug}/"
+        runs = [self.question.run_id, self.approval.run_id, self.unknown.run_id, self.cancelled.pk, self.blocked.pk]
+        return [
+            *(f"{root}inbox/{tab}" for tab in ("", "?tab=others", "?tab=unknown", "?tab=decided")),
+            *(f"{root}requests/{each.pk}/" for each in (self.question, self.approval, self.unknown)),
+            f"{root}sessions/", f"{root}sessions/new/", f"{root}sessions/{self.question.session_id}/",
+            f"{root}sessions/{self.cancelled.session_id}/",
+            f"{root}runs/", *(f"{root}runs/{pk}/" for pk in runs), f"{root}runs/{self.question.run_id}/cancel/",
+            f"{root}runs/{self.unknown.run_id}/cancel/", f"{root}runs/{self.cancelled.pk}/cancel/",
+            f"{root}effects/", f"{root}effects/{self.unknown.effect_id}/",
+        ]  # fmt: skip
+
+
+def everything(house: House) -> Stage:
+    """A question, an approval for production, an unknown outcome, a cancelled Run with another, a blocked job."""
+    house.policy("deploy", klass="production", typed_environment=True)
+    question, approval = house.question(), house.approval(environment="production")
+    unknown = house.unknown(version="4.2.1", environment="production")
+    lost = house.unknown(version="4.2.2", environment="production")
+    house.cancels("Olga", Run.objects.get(pk=lost.run_id), reason="wrong branch")
+    job = house.start(environment="production", message="nightly", interactive=False)
+    turn = cast.claim(job)
+    transitions.suspend(turn, waits=[cast.deployment("2.0.4", claim="Every check has passed.")])
+    read = Run.objects.get
+    return Stage(house, question, approval, unknown, read(pk=lost.run_id), read(pk=job.pk))
+
+
+def visitor(user=None, **options) -> Client:
+    """This person's browser, or a stranger's."""
+    client = Client(raise_request_exception=True, **options)
+    if user:
+        client.force_login(user)
+    return client
+
+
+def routes() -> dict[str, str]:
+    """Every route of the console by its name, but the administration's: `/t/{slug}/runs/{run_id}/`."""
+    return dict(_walk(get_resolver(), "/"))
+
+
+def _walk(resolver, root: str):
+    for pattern in resolver.url_patterns:
+        path = root + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", str(pattern.pattern))
+        if isinstance(pattern, URLResolver):
+            if pattern.app_name != "admin":
+                yield from _walk(pattern, path)
+        else:
+            yield pattern.name, path
+
+
+def form(name: str, stage: Stage) -> dict[str, str]:
+    """What a form at this route posts, complete, so that only who posts it can be wrong."""
+    common = {"response_id": str(uuid7()), "message": "because"}
+    asked = common | {"session": str(stage.approval.session_id)}
+    return {
+        "answer": asked | {"name": "ci-october"},
+        "decision": asked | {"decision": "approve", "digest": stage.approval.digest, "confirm": "production"},
+        "finding": asked | {"finding": "unknown"},
+        "cancel": {"response_id": str(uuid7()), "reason": "because"},
+        "session": {"agent": "deployer", "environment": "staging", "message": "go", "start_id": str(uuid7())},
+        "begin": {"agent": "deployer", "environment": "staging", "message": "go", "start_id": str(uuid7())},
+    }.get(name, {})
+
+
+def said(response) -> tuple:
+    """What an answer says, without what is random in it."""
+    body = NONCES.sub(b"", response.content)
+    headers = {name: value for name, value in response.headers.items() if name != "Content-Security-Policy"}
+    return response.status_code, headers, body
