@@ -62,7 +62,7 @@ def main(options: argparse.Namespace) -> None:
 
 def start(children: Children, part: str, port: int, data: Path, harbor: str) -> None:
     command = {
-        "harbor": ["-m", "examples.harbor", "--port", harbor.rpartition(":")[2], "--log", str(data / "harbor.log")],
+        "harbor": ["-m", "examples.harbor", "--port", harbor.rpartition(":")[2], "--log", str(data / "deliveries.log")],
         "web": ["-m", "console.cli", "serve", "--port", str(port)],
         "worker": ["-m", "console.cli", "worker"],
     }[part]
@@ -88,7 +88,7 @@ def watch(children: Children, port: int, data: Path, harbor: str) -> None:
 
 
 def migrate() -> None:
-    command = [sys.executable, "-m", "console.cli", "manage", "migrate", "--no-input", "-v", "0"]
+    command = [sys.executable, "-m", "console.cli", "manage", "migrate", "--no-input", "--skip-checks", "-v", "0"]
     if subprocess.run(command).returncode:
         sys.exit("The tables could not be made. The reason is above.")
 
