@@ -88,11 +88,11 @@ class Setup(admin.ModelAdmin):
 
 
 def refused_in_words(request, view):
-    """What a check could not foresee, the database refuses: somebody else was quicker."""
+    """What no check could foresee, the database refuses."""
     try:
         return view()
     except (IntegrityError, ProtectedError):
-        messages.error(request, "Nothing was changed: somebody else changed this at the same moment. Look again.")
+        messages.error(request, "Nothing was changed: somebody else was quicker. Look again.")
         return redirect(request.get_full_path())
 
 
@@ -147,8 +147,18 @@ class TenantAdmin(Setup):
     instead = "A tenant is kept as long as anything belongs to it."
 
 
+class MembershipForm(TenantForm):
+    def clean(self):
+        found = super().clean()
+        tenant, user = found.get("tenant"), found.get("user")
+        if tenant and user and Membership.objects.filter(tenant=tenant, user=user).exists():
+            self.add_error("tenant", f"{user} is already a member of {tenant}.")
+        return found
+
+
 class MembershipInline(admin.TabularInline):
     model = Membership
+    form = MembershipForm
     fields = ("tenant",)
     extra = 0
     show_change_link = True
@@ -208,6 +218,10 @@ class RolesOfMember(forms.BaseInlineFormSet):
     def add_fields(self, form, index):
         super().add_fields(form, index)
         form.instance.tenant_id = self.instance.tenant_id
+        if self.instance.tenant_id and "environment" in form.fields:
+            places = form.fields["environment"]
+            places.queryset = places.queryset.filter(tenant_id=self.instance.tenant_id)
+            places.error_messages["invalid_choice"] = "Choose an environment of this tenant."
 
     def clean(self):
         super().clean()
@@ -234,7 +248,7 @@ class RoleInline(admin.TabularInline):
 
 @admin.register(Membership, site=site)
 class MembershipAdmin(Setup):
-    form = TenantForm
+    form = MembershipForm
     inlines = [RoleInline]
     list_display = ("user", "tenant", "roles_held")
     list_select_related = ("user", "tenant")

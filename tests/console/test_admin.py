@@ -6,7 +6,6 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.db import connection
-from django.forms import ModelForm
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
@@ -60,6 +59,7 @@ def history(northgate):
     transitions.journal(turn, transitions.NewEntry("reply", 0, f'{{"said": "{HIDDEN}"}}'))
     transitions.finish(turn, state="succeeded")
     northgate.ask({}, interactive=False)
+    northgate.policy()
     with pytest.raises(SaysoError):
         northgate.start(by="Rita")
     LogEntry.objects.log_actions(
@@ -284,7 +284,7 @@ def test_a_tenant_is_set_up_from_nothing(root, northgate):
         ([{"name": "viewer", "environment": "own"}], "Only approver and operator can be limited to an environment."),
         ([{"name": "viewer"}, {"name": "viewer"}], "The same role is given twice."),
         ([{"name": "emperor"}], "Select a valid choice."),
-        ([{"name": "approver", "environment": "\0"}], "Choose an environment of this tenant."),
+        ([{"name": "approver", "environment": "\0"}], "Select a valid choice."),
     ],
 )
 def test_a_wrong_role_is_refused_in_words(roles, sentence, root, northgate, harbour):
@@ -298,9 +298,12 @@ def test_a_wrong_role_is_refused_in_words(roles, sentence, root, northgate, harb
 
 def test_a_role_given_again_is_refused_in_words(root, northgate):
     ada = Membership.objects.get(user=northgate.people["Ada"])
-    form = inline(roles=[{"name": "approver", "membership": ada.pk}])
-    page = root.post(to(Membership, "change", ada.pk), form)
-    assert page.status_code == 200 and "already exists" in reads(page)
+    held = {"id": ada.roles.get().pk, "membership": ada.pk, "name": "approver"}
+    form = inline(roles=[held, {"membership": ada.pk, "name": "approver"}])
+    page = root.post(to(Membership, "change", ada.pk), form | {"roles-INITIAL_FORMS": 1})
+    assert page.status_code == 200 and "The same role is given twice." in reads(page)
+    stale = root.post(to(Membership, "change", ada.pk), inline(roles=[held | {"id": ""}]), follow=True)
+    assert "Nothing was changed" in reads(stale)
     assert Role.objects.filter(membership=ada).count() == 1
 
 
@@ -308,8 +311,8 @@ def test_a_role_given_again_is_refused_in_words(root, northgate):
     "changed, sentence",
     [
         ({"environment": "foreign"}, "This environment belongs to another tenant, Harbour."),
-        ({"environment": "production", "klass": "production"}, "The environment already says its class"),
-        ({"environment": "production", "allow_stake": "on"}, "production is protected"),
+        ({"environment": "guarded", "klass": "production"}, "The environment already says its class"),
+        ({"environment": "guarded", "allow_stake": "on"}, "production is protected"),
         ({"approvals": 0}, "Must be 1 or more."),
         ({"denials": 0}, "Must be 1 or more."),
         ({"approvals": 40000}, "less than or equal to 32767"),
@@ -325,7 +328,7 @@ def test_a_policy_that_makes_no_sense_is_refused_in_words(changed, sentence, roo
     """R17, R18."""
     places = {
         "foreign": Environment.objects.get(tenant=harbour, name="staging").pk,
-        "production": northgate.production.pk,
+        "guarded": northgate.production.pk,
     }
     rule = {"tenant": northgate.tenant.pk, "action": "*", "verdict": "ask", "approvals": 1, "role": "approver",
             "denials": 1, "request_for": "1 00:00:00", "grant_for": "01:00:00"}  # fmt: skip
@@ -374,10 +377,9 @@ def test_the_same_name_twice_is_refused_in_words(root, northgate, monkeypatch):
     assert "already exists" in reads(root.post(to(Tenant, "add"), {"slug": "northgate", "name": "Other"}))
     person = northgate.people["Ada"].pk
     again = root.post(to(Membership, "add"), {"tenant": northgate.tenant.pk, "user": person, **inline()})
-    assert "already exists" in reads(again)
+    assert "ada is already a member of Northgate." in reads(again)
     # somebody was quicker: the check saw nothing, the database does
-    monkeypatch.setattr(ModelForm, "validate_unique", lambda form: None)
-    monkeypatch.setattr(ModelForm, "validate_constraints", lambda form: None)
+    monkeypatch.setattr(Environment, "validate_constraints", lambda environment, exclude: None)
     assert "Nothing was changed" in reads(root.post(to(Environment, "add"), twice, follow=True))
     assert Environment.objects.filter(tenant=northgate.tenant).count() == 2
 
