@@ -284,7 +284,7 @@ def test_a_tenant_is_set_up_from_nothing(root, northgate):
         ([{"name": "viewer", "environment": "own"}], "Only approver and operator can be limited to an environment."),
         ([{"name": "viewer"}, {"name": "viewer"}], "The same role is given twice."),
         ([{"name": "emperor"}], "Select a valid choice."),
-        ([{"name": "approver", "environment": "\0"}], "Select a valid choice."),
+        ([{"name": "approver", "environment": "\0"}], "Null characters are not allowed."),
     ],
 )
 def test_a_wrong_role_is_refused_in_words(roles, sentence, root, northgate, harbour):
