@@ -38,8 +38,15 @@ def page(request, template: str, status: int = 200, **facts):
         facts |= {"tenant": tenant, "held": request.held}
     facts.setdefault("now", timezone.now())
     facts["frame"] = "fragment.html" if getattr(request, "htmx", False) else "base.html"
-    facts["zone"] = f"{settings.TIME_ZONE}, {timezone.localtime(facts['now']):UTC%z}"
+    facts["zone"] = zone(facts["now"])
     return render(request, template, facts, status=status)
+
+
+def zone(now) -> str:
+    """The zone that times are shown in, said once a page."""
+    if settings.TIME_ZONE == "UTC":
+        return "UTC"
+    return f"{settings.TIME_ZONE.rpartition('/')[2].replace('_', ' ')}, {timezone.localtime(now).tzname()}"
 
 
 def filters(request, **known) -> dict[str, str]:

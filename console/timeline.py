@@ -79,9 +79,9 @@ def _items(found, end):
         yield Item(0, PEOPLE, f"{said.name} {SAID[said.kind]}", said.at, kind="point")
     for effect in found.effects:
         if effect.intent_at:
-            until = effect.uncertain_at or effect.settled_at or end
+            until = max(effect.uncertain_at or effect.settled_at or end, effect.intent_at)
             name = effect.request.described.get("title") or effect.action_name
-            yield Item(0, OUTSIDE, f"{name}: {STANDS[effect.state]}", effect.intent_at, max(until, effect.intent_at), "out")
+            yield Item(0, OUTSIDE, f"{name}: {STANDS[effect.state]}", effect.intent_at, until, "out")
     if run.cancel_requested_at and not any(said.kind == "cancel" for said in found.responses):
         yield Item(0, PEOPLE, f"{run.cancelled_by} cancelled", run.cancel_requested_at, kind="point")
 
@@ -144,18 +144,28 @@ def _drawn(items, start, end, ticks, *, size, at, lanes) -> dict:
     def place(moment) -> float:
         return round(at + size * max(0.0, min(1.0, (moment - start).total_seconds() / length)), 1)
 
-    exact = length < 360
+    clock = "%H:%M:%S" if length < 360 else "%H:%M"
     return {
         "size": at + size,
         "end": at + size + 28,
         "lanes": [{"name": name, "at": where} for name, where in zip(LANES, lanes, strict=True)],
         "ticks": [
-            {"at": place(each), "text": f"{timezone.localtime(each):{'%H:%M:%S' if exact else '%H:%M'}}"} for each in ticks
+            {"at": place(each), "text": timezone.localtime(each).strftime(clock)} for each in ticks
         ],
         "bars": [_bar(item, place, lanes[item.lane]) for item in items if item.end],
-        "points": [{"at": place(item.start), "lane": lanes[item.lane], "number": item.number} for item in items],
+        "points": _points(items, place, lanes),
         "now": place(end),
     }
+
+
+def _points(items, place, lanes) -> list[dict]:
+    """The numbers on their lanes, moved along where they would cover one another."""
+    points, taken = [], {}
+    for item in items:
+        at = max(place(item.start), taken.get(item.lane, -100) + 21)
+        taken[item.lane] = at
+        points.append({"at": at, "lane": lanes[item.lane], "number": item.number})
+    return points
 
 
 def _bar(item: Item, place, lane: int) -> dict:

@@ -25,6 +25,7 @@ WORDS = {
     "request.expired": "A request expired",
     "request.superseded": "A request was replaced",
     "request.vote_spent": "A vote no longer counts",
+    "grant.consumed": "The grant was used for one dispatch",
     "grant.void": "The grant is void; nothing was sent",
     "effect.in_flight": "Dispatch intent written",
     "effect.uncertain": "The outcome is unknown",

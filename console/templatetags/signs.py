@@ -57,12 +57,20 @@ def kind(request, part: str) -> str:
 
 
 @register.simple_tag
-def run_sign(run):
+def run_sign(run, word="Waiting"):
     if run.state == "waiting" and (waits := getattr(run, "waits", None)):
-        return _sign(KINDS[waits[0].kind]["class"], KINDS[waits[0].kind]["icon"], "Waiting")
+        return _sign(KINDS[waits[0].kind]["class"], KINDS[waits[0].kind]["icon"], word)
     if run.cancel_requested_at and run.state == "running":
         return _sign("", "cancelled", "Cancelling")
     return _sign(*RUNS[run.state])
+
+
+@register.filter
+def waits_for(request) -> str:
+    """"Waiting for a decision": of a Run, by the first of its Requests."""
+    return {"wait_user": "Waiting for an answer", "wait_approval": "Waiting for a decision"}.get(
+        request.kind, "Waiting for evidence"
+    )
 
 
 @register.simple_tag

@@ -11,7 +11,7 @@ register = template.Library()
 
 @register.simple_tag(takes_context=True)
 def clock(context, at, seconds=False):
-    """17:40 today, "Thu 17:40" within a week, "26 November 2026, 17:40" otherwise."""
+    """17:40 today, "Thu 17:40" within a week, "26 Nov 2026, 17:40" otherwise."""
     if at is None:
         return "–"
     return format_html('<time datetime="{}">{}</time>', at.isoformat(), words(at, _now(context), seconds))
@@ -76,13 +76,13 @@ def words(at: datetime, now: datetime, seconds=False) -> str:
     if abs((local.date() - today).days) < 6:
         return f"{local:%a} {hour}"
     year = f" {local.year}" if local.year != today.year else ""
-    return f"{local.day} {local:%B}{year}, {hour}"
+    return f"{local.day} {local:%b}{year}, {hour}"
 
 
 def span(length: timedelta) -> str:
     total = max(0, int(length.total_seconds()))
     if total < 60:
-        return f"{total} s"
+        return f"{total} s" if total else "under 1 s"
     minutes = total // 60
     if minutes < 60:
         return f"{minutes} min"

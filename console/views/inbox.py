@@ -6,7 +6,7 @@ from runtime_app import selectors
 
 from ..pages import in_tenant, page
 
-TABS = {"": "for_you", "others": "for_others", "unknown": "unknown", "decided": "decided"}
+TABS = {"": "for_you", "yours": "for_you", "others": "for_others", "unknown": "unknown", "decided": "decided"}
 
 
 @require_safe

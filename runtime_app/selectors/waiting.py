@@ -21,7 +21,12 @@ class Inbox:
     for_you: list[Request]
     for_others: list[Request]
     unknown: list[Request]
+    rest: list[Request]  # all that is for others, debts among it
     more: bool
+
+    @property
+    def all(self) -> int:
+        return len(self.for_you) + len(self.rest)
 
 
 @dataclass
@@ -61,6 +66,7 @@ def inbox(context: Context, held: Roles) -> Inbox:
         for_you=[row for row in rows if row.mine],
         for_others=[row for row in rows if not row.mine and row.kind != "wait_effect"],
         unknown=[row for row in rows if row.kind == "wait_effect"],
+        rest=[row for row in rows if not row.mine],
         more=more,
     )
 
@@ -78,7 +84,7 @@ def decided(context: Context, limit: int = 50) -> list[Request]:
 def shell(context: Context, held: Roles) -> Shell:
     """One query for everything the header shows."""
     waiting = pending(context).order_by().values("tenant")
-    yours = waiting.filter(mine(context, held)).exclude(kind="wait_effect").annotate(n=Count("pk")).values("n")
+    yours = waiting.filter(mine(context, held)).annotate(n=Count("pk")).values("n")
     debts = waiting.filter(kind="wait_effect").annotate(n=Count("pk")).values("n")
     return Shell(
         **Tenant.objects.filter(pk=context.tenant_id)

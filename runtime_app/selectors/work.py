@@ -10,8 +10,8 @@ from django.db.models.functions import Coalesce
 from .. import states
 from ..models import Blocker, Effect, Environment, Event, Instance, Now, Request, Response, Run, Session
 from ..permissions import Context, Roles, may_operate, visible
-from . import ledger
 from .cards import chain
+from .ledger import ledger, of_runs
 from .rows import before, one, page
 from .waiting import pending
 
@@ -100,7 +100,8 @@ def run_page(context: Context, id, held: Roles) -> RunPage:
     requests = chain(context, run)
     now = Run.objects.filter(pk=run.pk).values_list(Now(), flat=True).get()
     waits = [each for each in requests if each.state == "pending" and not (each.expires_at and each.expires_at <= now)]
-    effects = ledger.of_runs(context, [run.pk])
+    run.waits = [each for each in waits if each.stops]
+    effects = of_runs(context, [run.pk])
     with_effect = {effect.pk: effect for effect in effects}
     for request in requests:
         request.environment = run.environment
@@ -148,7 +149,7 @@ def places(context: Context, held: Roles) -> list[Instance]:
 
 def terminal_result(run: Run) -> dict:
     """What a Run leaves behind: how it ended, and every Effect with its evidence and what is still uncertain (R31)."""
-    effects = ledger.ledger(Effect.objects.filter(run_id=run.pk).order_by("prepared_at", "pk"))
+    effects = ledger(Effect.objects.filter(run_id=run.pk).order_by("prepared_at", "pk"))
     blocker = Blocker.objects.filter(run_id=run.pk).first()
     return {
         "run": str(run.pk),
