@@ -1,0 +1,102 @@
+"""Which module may know which: arrows point down only."""
+
+import sys
+
+import pytest
+
+from tests.architecture.source import imports, python
+
+# The rooms of the runtime, lowest first. A module imports from floors below its own, never from beside or above it.
+FLOORS = [
+    {"states", "errors", "ids", "visible", "failpoints", "clock"},
+    {"canonical", "responses"},
+    {"fields", "actions"},
+    {"questions", "models"},
+    {"permissions", "policies"},
+    {"events"},
+    {"hub", "selectors", "transitions"},
+    {"agent", "hosted"},
+    {"worker", "jobs", "api"},
+    {"admin", "apps", "management"},
+]
+WITHOUT_DJANGO = {
+    "states", "errors", "ids", "visible", "failpoints", "canonical", "responses", "fields", "actions", "questions",
+    "client",
+}  # fmt: skip
+# What the runtime may stand on, and which room alone.
+STANDS_ON = {
+    "django": None,
+    "psycopg": None,
+    "pydantic": None,
+    "pydantic_core": None,
+    "asgiref": None,
+    "pgtrigger": {"models"},
+    "pydantic_ai": {"hosted"},
+}
+
+
+def room(path) -> str:
+    return path.with_suffix("").parts[1]
+
+
+def floor(name: str) -> int:
+    return next(number for number, floor in enumerate(FLOORS) if name in floor)
+
+
+def known(path) -> set[str]:
+    """The packages a module knows."""
+    return {name.split(".")[0] for name in imports(path)}
+
+
+def test_the_runtime_knows_nothing_of_the_console():
+    """console → runtime_app, and never back."""
+    for path in python("runtime_app"):
+        assert not known(path) & {"console", "examples", "tests", "bench"}, path
+
+
+def test_the_product_does_not_know_its_tests():
+    for path in python("console", "examples"):
+        assert not known(path) & {"tests", "bench"} or path.name == "cli.py", path
+
+
+def test_the_example_uses_what_a_user_of_sayso_would_use():
+    for path in python("examples"):
+        assert "console" not in known(path), path
+
+
+@pytest.mark.parametrize("path", python("runtime_app"), ids=str)
+def test_arrows_point_down(path):
+    """states, errors ← models ← events, permissions ← transitions ← agent, hosted, worker."""
+    here = room(path)
+    if here in ("__init__", "client"):
+        assert not [name for name in imports(path) if name.startswith("runtime_app.")]
+        return
+    for name in imports(path):
+        parts = name.split(".")
+        if parts[0] == "runtime_app" and len(parts) > 1 and parts[1] != here:
+            assert floor(parts[1]) < floor(here), f"{path} imports {name}"
+
+
+@pytest.mark.parametrize("path", python("runtime_app"), ids=str)
+def test_the_runtime_stands_on_few_libraries(path):
+    for name in imports(path):
+        library = name.split(".")[0]
+        if library in sys.stdlib_module_names or library == "runtime_app":
+            continue
+        assert library in STANDS_ON, f"{path} imports {name}"
+        assert STANDS_ON[library] is None or room(path) in STANDS_ON[library], f"{path} imports {name}"
+
+
+def test_parsers_and_forms_know_no_django():
+    """What an agent elsewhere imports, or what a fuzzer runs, needs no settings."""
+    for path in python("runtime_app"):
+        if room(path) in WITHOUT_DJANGO:
+            rooms = {name.split(".")[1] for name in imports(path) if name.startswith("runtime_app.")}
+            assert rooms <= WITHOUT_DJANGO and "django" not in known(path), path
+
+
+def test_nobody_is_called_by_signal():
+    """House rule 1: who writes is to be seen in the call."""
+    for path in python("runtime_app"):
+        signals = ("django.dispatch", "django.db.models.signals")
+        assert not [name for name in imports(path) if name.startswith(signals)], path
