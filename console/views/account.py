@@ -1,8 +1,9 @@
 """The door: choose a tenant, sign in, sign out."""
 
 from allauth.account.views import LoginView, LogoutView
-from django.http import HttpResponse, HttpResponseNotAllowed
+from django.http import HttpResponse
 from django.shortcuts import redirect
+from django.views.decorators.http import require_safe
 
 from runtime_app import permissions
 from runtime_app.errors import NotSignedIn
@@ -10,6 +11,7 @@ from runtime_app.errors import NotSignedIn
 from ..pages import page
 
 
+@require_safe
 def choose(request):
     """The one tenant a person belongs to, or a choice among them."""
     if not request.user.is_authenticated:
@@ -30,12 +32,12 @@ class SignOut(LogoutView):
     http_method_names = ["post", "options"]
 
 
+@require_safe
 def health(request):
     """For machines: this process answers."""
-    if request.method not in ("GET", "HEAD"):
-        return HttpResponseNotAllowed(["GET", "HEAD"])
     return HttpResponse("ok\n", content_type="text/plain")
 
 
+@require_safe
 def guide(request):
     return page(request, "help.html")
