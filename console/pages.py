@@ -39,7 +39,10 @@ def page(request, template: str, status: int = 200, **facts):
     facts.setdefault("now", timezone.now())
     facts["frame"] = "fragment.html" if getattr(request, "htmx", False) else "base.html"
     facts["zone"] = zone(facts["now"])
-    return render(request, template, facts, status=status)
+    response = render(request, template, facts, status=status)
+    if status >= 400:
+        response["HX-Push-Url"] = "false"  # a refusal is no place to come back to
+    return response
 
 
 def zone(now) -> str:
