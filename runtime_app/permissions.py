@@ -65,7 +65,8 @@ def agent(instance: Instance) -> Context:
 def member(user, slug: str) -> tuple[Tenant, Context]:
     """The tenant at /t/<slug>/ and this user's Context in it. NotFound, for an outsider as for no such tenant (R07)."""
     tenant = Tenant.objects.filter(
-        pk__in=Membership.objects.filter(user_id=user.pk, user__is_active=True).values("tenant_id"), slug=str(slug)
+        pk__in=Membership.objects.filter(user_id=user.pk, user__is_active=True).values("tenant_id"),
+        slug=slug if slug.isprintable() else "",  # no column takes a NUL, not even to compare
     ).first()
     if tenant is None:
         raise NotFound

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from runtime_app import permissions, transitions
 from runtime_app.actions import Action, Committed, NotCommitted, Unknown, register
 from runtime_app.ids import uuid7
-from runtime_app.models import Effect, Environment, Instance, Membership, Policy, Request, Role, Run, Tenant
+from runtime_app.models import Effect, Environment, Instance, Membership, Now, Policy, Request, Role, Run, Tenant
 from runtime_app.responses import Answer, Approve, Deny, Finding, Recover, Resume
 
 PASSWORD = "correct horse battery"
@@ -132,9 +132,13 @@ def deployment(version: str = "0.8.8", service: str = "card-api", key: str = "d"
 
 
 def claim(run: Run | None = None) -> transitions.Turn:
-    """A worker beats and takes the next queued Run, which is this one."""
+    """A worker beats and takes the next queued Run, or this one, whoever is queued before it."""
     transitions.beat(WORKER, "worker", [])
+    others = Run.objects.filter(state="queued", held_at=None).exclude(pk=run.pk) if run else Run.objects.none()
+    passed_over = list(others.values_list("pk", flat=True))
+    Run.objects.filter(pk__in=passed_over).update(held_at=Now())
     turn = transitions.claim(WORKER)
+    Run.objects.filter(pk__in=passed_over).update(held_at=None)
     assert turn and (run is None or turn.run.pk == run.pk)
     return turn
 
