@@ -14,7 +14,7 @@ from .models import Epoch, Event, Session
 from .permissions import Actor, Context, find
 
 NEWS = "sayso_news"  # a channel per installation: "<tenant> <session> <seq>"
-WORK = "sayso_work"  # "" when something became claimable, "cancel <run>" when a worker has to stop
+WORK = "sayso_work"  # "run", "effect" or "probe": one became claimable; "cancel <run>": its worker has to stop
 
 PAGE = 500
 

@@ -8,7 +8,8 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -26,12 +27,14 @@ from .failpoints import failpoint
 from .hosted import registry
 from .hosted.steps import take
 from .ids import uuid7
+from .selectors.claimable import claimable
 
 log = logging.getLogger(__name__)
 
 DOMAIN_THREADS = 4  # each keeps a database connection
 STOP_WITHIN = 0.5  # seconds a cancelled turn has to end before it is left behind
 DRAIN_WITHIN = 3.0  # seconds that dispatches under way have when the worker stops
+KINDS = ("run", "effect", "probe")  # what a hint may say became claimable
 TRIES = 5  # of recording what a provider said
 
 
@@ -49,8 +52,9 @@ class Worker:
         self.sends: set[asyncio.Task] = set()
         self.leaving: set[asyncio.Task] = set()
         self.stopping = False
-        self.swept = float("-inf")
+        self.looked = float("-inf")
         self.news = asyncio.Event()
+        self.hints: Counter[str] = Counter()  # what we were told of and have not tried to claim
         self.domain = ThreadPoolExecutor(DOMAIN_THREADS, "domain")
         self.pulse = ThreadPoolExecutor(1, "pulse")  # a Lease must not lapse because the others wait for a lock
         self.providers = ThreadPoolExecutor(settings.SAYSO_WORKER_TURNS, "provider")
@@ -88,12 +92,12 @@ class Worker:
     async def _look_until_stopped(self) -> None:
         while not self.stopping:
             self.news.clear()  # before the look: what is told during it means another look
+            rest = settings.SAYSO_LOOK_SECONDS
             try:
                 await self._look()
-                rest = settings.SAYSO_LOOK_SECONDS
             except (DatabaseError, InterfaceError, Busy) as failed:
                 log.warning("could not look for work: %s", failed)
-                rest = min(1, settings.SAYSO_LOOK_SECONDS)
+                self.looked, rest = float("-inf"), min(1, rest)
             try:
                 async with asyncio.timeout(rest):
                     await self.news.wait()
@@ -101,38 +105,47 @@ class Worker:
                 pass
 
     async def _look(self) -> None:
-        if time.monotonic() - self.swept >= settings.SAYSO_LOOK_SECONDS:
-            self.swept = time.monotonic()
+        """Claim what we were told of. Now and then sweep, and see for ourselves what there is."""
+        if time.monotonic() - self.looked >= settings.SAYSO_LOOK_SECONDS:
+            self.looked = time.monotonic()
             await self.call(transitions.sweep)
-        await asyncio.gather(self._claim_turns(), self._claim_dispatches(), self._claim_recoveries())
+            self.hints |= Counter(await self.call(claimable))  # the larger of each
+        claims = [
+            self._claim("run", self._room_for_turns, transitions.claim, self._begin),
+            self._claim("effect", self._room_to_send, transitions.intend, self._dispatch),
+            self._claim("probe", self._room_to_send, transitions.recovering, self._recover),
+        ]
+        for failed in filter(None, await asyncio.gather(*claims, return_exceptions=True)):
+            raise failed
 
-    async def _claim_turns(self) -> None:
-        while not self.stopping and len(self.turns) < settings.SAYSO_WORKER_TURNS:
-            turn = await self.call(transitions.claim, self.id)
-            if turn is None:
-                return
-            self.turns[turn.run.pk] = UnderWay(turn, asyncio.create_task(self._take(turn)))
+    async def _claim(self, word: str, room: Callable, verb: Callable, begin: Callable) -> None:
+        """One by one, as long as there is room. A "run" is one Run; "effect" and "probe" may each be several."""
+        while (heard := self.hints[word]) and room():
+            before = time.monotonic()
+            found = await self.call(verb, self.id)
+            if found is None:
+                self.hints[word] -= heard  # not those that were heard meanwhile
+            else:
+                self.hints[word] -= word == "run"
+                begin(found, before)
 
-    async def _claim_dispatches(self) -> None:
-        while self._has_room_to_send():
-            failpoint("dispatch.claim")
-            before = time.monotonic()  # the intent is younger than this, so its time to send is not over earlier
-            dispatch = await self.call(transitions.intend, self.id)
-            if dispatch is None:
-                return
-            self._send(self._dispatch(dispatch, before + dispatch.seconds))
+    def _room_for_turns(self) -> bool:
+        return not self.stopping and len(self.turns) < settings.SAYSO_WORKER_TURNS
 
-    async def _claim_recoveries(self) -> None:
-        while self._has_room_to_send():
-            recovery = await self.call(transitions.recovering, self.id)
-            if recovery is None:
-                return
-            self._send(self._recover(recovery))
-
-    def _has_room_to_send(self) -> bool:
+    def _room_to_send(self) -> bool:
         return not self.stopping and len(self.sends) < settings.SAYSO_WORKER_TURNS
 
-    def _send(self, work) -> None:
+    def _begin(self, turn: transitions.Turn, before: float) -> None:
+        self.turns[turn.run.pk] = UnderWay(turn, asyncio.create_task(self._take(turn)))
+
+    def _dispatch(self, dispatch: transitions.Dispatch, before: float) -> None:
+        # the intent is younger than `before`, so its time to send is not over earlier
+        self._send(self._sending(dispatch, before + dispatch.seconds))
+
+    def _recover(self, recovery: transitions.Recovery, before: float) -> None:
+        self._send(self._recovering(recovery))
+
+    def _send(self, work: Coroutine) -> None:
         task = asyncio.create_task(work)
         self.sends.add(task)
         task.add_done_callback(self._sent)
@@ -191,13 +204,13 @@ class Worker:
 
     # ------------------------------------------------------------------------------------------------ the outside
 
-    async def _dispatch(self, dispatch: transitions.Dispatch, send_by: float) -> None:
+    async def _sending(self, dispatch: transitions.Dispatch, send_by: float) -> None:
         failpoint("dispatch.intent_committed")
         reply = await self._outside(_call_provider, dispatch, send_by)
         await self._record(transitions.record, dispatch, reply)
         failpoint("dispatch.result_committed")
 
-    async def _recover(self, recovery: transitions.Recovery) -> None:
+    async def _recovering(self, recovery: transitions.Recovery) -> None:
         found = await self._outside(_probe, recovery)
         await self._record(transitions.recovered, recovery, found)
 
@@ -240,7 +253,7 @@ class Worker:
             try:
                 async with await psycopg.AsyncConnection.connect(**_where(), autocommit=True) as listening:
                     await listening.execute(f"listen {WORK}")
-                    self.news.set()  # what was told before we listened
+                    self._hear("")  # what was told before we listened
                     async for hint in listening.notifies():
                         self._hear(hint.payload)
             except psycopg.Error as failed:
@@ -251,8 +264,12 @@ class Worker:
         word, _, run_id = payload.partition(" ")
         if word == "cancel":
             self._drop_soon(UUID(run_id))
+            return
+        if word in KINDS:
+            self.hints[word] += 1
         else:
-            self.news.set()
+            self.looked = float("-inf")
+        self.news.set()
 
     def _drop_soon(self, run_id: UUID) -> None:
         task = asyncio.create_task(self._drop(run_id, self._stopped))

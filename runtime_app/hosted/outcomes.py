@@ -13,11 +13,14 @@
 import json
 from collections.abc import Iterable
 
+from django.db import transaction
+
 from .. import canonical
 from ..errors import InvalidInput
 from ..models import Effect, Evidence, Request, Response
 
 
+@transaction.atomic
 def of(requests: Iterable[Request]) -> dict[str, dict]:
     """By the wait's key: every Request that is not pending, and whose Effect, if it has one, is known or accepted."""
     ended = {request.pk: request for request in requests if request.state != "pending"}

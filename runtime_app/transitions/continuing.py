@@ -28,7 +28,7 @@ def wake(change: Change, run: Run) -> None:
     run.queued_at = Now()
     run.save(update_fields=["state", "waiting_since", "queued_at"])
     change.note("run.queued", run=run)
-    change.log.work()
+    change.log.work("run")
 
 
 def end(change: Change, run: Run, state: str, *, result: str = "", reason: str = "", **told) -> None:

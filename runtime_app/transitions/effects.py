@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from .. import actions, canonical, permissions, states
 from ..errors import InvalidInput, InvalidResponse, StaleRequest
+from ..failpoints import failpoint
 from ..models import Attempt, Effect, Environment, Evidence, Grant, Request, Response, Run
 from ..models.effects import GRADES
 from ..permissions import Actor
@@ -96,6 +97,7 @@ def _intend(change: Change, pk: UUID, worker_id: UUID) -> Dispatch | None:
 
 
 def _consume(change, run, request, effect, grant, worker_id) -> Dispatch:
+    failpoint("dispatch.claim")
     action = actions.registered(effect.action_name)
     now = change.now()
     grant.state, grant.used_at = "consumed", now
@@ -296,7 +298,7 @@ def start_recovery(
     effect.probe_at = None
     effect.save(update_fields=["recovering", "recovering_since", "recovering_by", "probe_at"])
     change.note("effect.recovering", run=run, subject=effect.pk, action=recover.action)
-    change.log.work()
+    change.log.work("probe")
 
 
 def accept_uncertainty(change: Change, run: Run, request: Request, effect: Effect, said: Response) -> None:

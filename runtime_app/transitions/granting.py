@@ -24,7 +24,7 @@ def grant(change: Change, run: Run, request: Request, *, by_policy: bool = False
     )  # fmt: skip
     change.note("grant.made", run=run, subject=made.pk, digest=request.digest, expires_at=made.expires_at.isoformat())
     change.note("effect.prepared", run=run, subject=effect.pk, action=effect.action_name)
-    change.log.work()
+    change.log.work("effect")
 
 
 def unaccepted(tenant_id: UUID, action_hash: str) -> UUID | None:

@@ -77,7 +77,7 @@ def start(
     )  # fmt: skip
     run.save(force_insert=True)
     change.note("run.started", run=run, agent=agent, environment=where.name, interactive=interactive)
-    change.log.work()
+    change.log.work("run")
     return run
 
 
@@ -235,7 +235,7 @@ def requeue(change: Change, run: Run) -> None:
     run.state, run.lease_until, run.lease_worker, run.queued_at = "queued", None, None, Now()
     run.save(update_fields=["state", "lease_until", "lease_worker", "queued_at", "lapses"])
     change.note("run.queued", run=run)
-    change.log.work()
+    change.log.work("run")
 
 
 def _unmarked(run: Run) -> None:

@@ -1,11 +1,16 @@
 """Real worker processes: killed anywhere, several at once, told to stop, asked to hurry."""
 
+import asyncio
 import signal
+import threading
 import time
+from collections import Counter
 
 import pytest
+from django.db import connections
+from django.test import override_settings
 
-from runtime_app import transitions
+from runtime_app import transitions, worker
 from runtime_app.models import Effect, Evidence, Request, Run, Worker
 from tests.cast import Answer, Recover
 from tests.hosted.agents import runs
@@ -105,11 +110,11 @@ def test_cancelling_stops_a_hanging_run_within_a_second(northgate, workers, agen
 
 def test_a_worker_told_to_end_gives_its_runs_back(northgate, workers):
     """Within five seconds, also when a thread hangs; the Run is another's at once."""
-    worker = workers.start(SAYSO_LEASE_SECONDS="60", SAYSO_BEAT_SECONDS="8")
+    leaving = workers.start(SAYSO_LEASE_SECONDS="60", SAYSO_BEAT_SECONDS="8")
     run = start(northgate, "hang", agent="stubborn")
     soon(lambda: "hanging" in runs())
-    worker.send_signal(signal.SIGTERM)
-    assert worker.wait(5) == 0
+    leaving.send_signal(signal.SIGTERM)
+    assert leaving.wait(5) == 0
     assert state(run) == "queued"
     assert not Worker.objects.exists()
 
@@ -139,8 +144,87 @@ def test_no_wake_up_is_lost(northgate, workers):
 def test_a_run_whose_session_was_busy_is_not_forgotten(northgate, workers, owner):
     """A wake-up that comes while somebody else changes the Session is not lost either."""
     busy, free = start(northgate, "go", agent="asks"), start(northgate, "go", agent="asks")
+    owner.execute("set idle_in_transaction_session_timeout = 0")
     with owner.transaction():
         owner.execute("select 1 from runtime_app_session where id = %s for no key update", [busy.session_id])
         workers.start(SAYSO_LOOK_SECONDS="30", SAYSO_LEASE_SECONDS="60", SAYSO_BEAT_SECONDS="20")
         reaches(free, "waiting")
     reaches(busy, "waiting", within=7)
+
+
+# ---------------------------------------------------------------- what it costs, counted
+
+
+def counted(people, **intervals) -> Counter:
+    """The transactions of a worker in this process, by name, while `people` do what they do in another thread."""
+    calls = Counter()
+
+    class Counting(worker.Worker):
+        async def _in(self, threads, function, *arguments, **named):
+            calls[function.__name__] += 1
+            return await super()._in(threads, function, *arguments, **named)
+
+    async def work():
+        counting = Counting()
+        working = asyncio.create_task(counting.run())
+        try:
+            await asyncio.to_thread(_with_own_connection, people)
+        finally:
+            counting.stop()
+            await working
+            for threads, number in ((counting.domain, worker.DOMAIN_THREADS), (counting.pulse, 1)):
+                _close(threads, number)
+            counting.providers.shutdown()
+
+    with override_settings(**intervals):
+        asyncio.run(work())
+    return calls
+
+
+def _close(threads, number: int) -> None:
+    """Each thread's connection: at a barrier, so that no thread comes twice."""
+    line = threading.Barrier(number)
+    list(threads.map(lambda _: (line.wait(5), connections.close_all()), range(number)))
+    threads.shutdown()
+
+
+def _with_own_connection(people) -> None:
+    try:
+        people()
+    finally:
+        connections.close_all()
+
+
+def test_a_run_with_one_question_costs_seven_commits(northgate):
+    """The worker's five: claim, suspend, claim, what the answer was, finish. The start and the answer are two."""
+
+    def people():
+        for _ in range(10):
+            run = start(northgate, "go", agent="asks")
+            northgate.says("Sam", soon(lambda run=run: Request.objects.filter(run=run).first()), Answer({"name": "x"}))
+            reaches(run, "succeeded")
+
+    calls = counted(people, SAYSO_LOOK_SECONDS=60, SAYSO_BEAT_SECONDS=60)
+    for seldom in ("sweep", "claimable", "beat", "leave"):
+        assert calls.pop(seldom) <= 2
+    assert calls == {"claim": 20, "suspend": 10, "of": 10, "finish": 10}
+
+
+def test_a_run_with_a_deployment_costs_ten_commits(northgate, harbor):
+    def people():
+        for _ in range(5):
+            run = start(northgate, "deploy card-api 0.8.8")
+            northgate.approves("Ada", soon(lambda run=run: Request.objects.filter(run=run).first()))
+            reaches(run, "succeeded")
+
+    calls = counted(people, SAYSO_LOOK_SECONDS=60, SAYSO_BEAT_SECONDS=60)
+    assert {name: calls[name] for name in ("claim", "suspend", "intend", "record", "of", "finish")} == {
+        "claim": 10, "suspend": 5, "intend": 10, "record": 5, "of": 5, "finish": 5,
+    }  # fmt: skip
+
+
+def test_an_idle_worker_commits_less_than_once_a_second(northgate):
+    """R39: with the ratio of intervals it has by default (5 s, 3 s), a hundred times as fast."""
+    began = time.monotonic()
+    idle = counted(lambda: soon(lambda: time.monotonic() - began > 1), SAYSO_LOOK_SECONDS=0.05, SAYSO_BEAT_SECONDS=0.03)
+    assert sum(idle.values()) < 100 + 5, idle
