@@ -49,11 +49,11 @@ class Stage:
 
 def everything(house: House) -> Stage:
     """A question, an approval for production, an unknown outcome, a cancelled Run with another, a blocked job."""
-    house.policy("deploy", klass="production", typed_environment=True)
-    question, approval = house.question(), house.approval(environment="production")
     unknown = house.unknown(version="4.2.1", environment="production")
     lost = house.unknown(version="4.2.2", environment="production")
     house.cancels("Olga", Run.objects.get(pk=lost.run_id), reason="wrong branch")
+    house.policy("deploy", klass="production", typed_environment=True)
+    question, approval = house.question(), house.approval(environment="production")
     job = house.start(environment="production", message="nightly", interactive=False)
     turn = cast.claim(job)
     transitions.suspend(turn, waits=[cast.deployment("2.0.4", claim="Every check has passed.")])
@@ -67,6 +67,13 @@ def visitor(user=None, **options) -> Client:
     if user:
         client.force_login(user)
     return client
+
+
+def signs_in(user, **more):
+    """What the sign-in page answers to the right password."""
+    user.set_password(cast.PASSWORD)
+    user.save()
+    return visitor().post("/sign-in/", {"login": user.username, "password": cast.PASSWORD, **more})
 
 
 def routes() -> dict[str, str]:
