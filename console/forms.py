@@ -75,6 +75,12 @@ def cancel(post) -> dict:
     return {"response_id": parse_id(said["response_id"]), "reason": said["reason"].strip(), "confirm": said["confirm"]}
 
 
+def fields(request):
+    """What was posted, once it is known to be fields alone: no form here takes a file."""
+    _refuse({_named(name): "This form takes no file." for name in request.FILES})
+    return request.POST
+
+
 def typed(post) -> dict[str, list[str]]:
     """What was typed, to be shown again after a refusal; a text too long to be a field's is let go."""
     return {name: texts for name, texts in post.lists() if name not in CALM and sum(map(len, texts)) <= 60_000}

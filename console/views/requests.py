@@ -52,7 +52,7 @@ def posted(read):
 def respond(request, request_id, read):
     """Say what was posted. A form that cannot be read is a refusal like any other (R13)."""
     try:
-        said = read(request.POST, permissions.find(Request, request.context, request_id))
+        said = read(forms.fields(request), permissions.find(Request, request.context, request_id))
     except SaysoError as error:
         record_refusal(request.context, "respond", error, request_id)
         raise

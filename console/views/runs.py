@@ -46,7 +46,7 @@ def cancel(request, run_id):
 
 def read(request, run_id) -> dict:
     try:
-        return forms.cancel(request.POST)
+        return forms.cancel(forms.fields(request))
     except SaysoError as error:
         record_refusal(request.context, "cancel", error, run_id)
         raise

@@ -42,7 +42,7 @@ def started(request, session_id):
 
 def read(request) -> dict:
     try:
-        return forms.start(request.POST)
+        return forms.start(forms.fields(request))
     except SaysoError as error:
         record_refusal(request.context, "start", error)
         raise
