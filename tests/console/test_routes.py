@@ -14,7 +14,10 @@ OF_ONE_THING = {name: path for name, path in TENANT.items() if path.count("{") >
 
 def test_the_routes_are_these_and_no_others():
     """A new route has to be looked at here first; sign-up, password reset and the like are not among them."""
-    assert {name for name, path in ROUTES.items() if not path.startswith("/t/")} == PUBLIC | {"choose", "account_logout"}
+    assert {name for name, path in ROUTES.items() if not path.startswith("/t/")} == PUBLIC | {
+        "choose",
+        "account_logout",
+    }
     assert set(OF_ONE_THING) == {"request", "answer", "decision", "finding", "session", "run", "cancel", "effect"}
     assert set(TENANT) - set(OF_ONE_THING) == {"inbox", "runs", "sessions", "begin", "effects"}
 
@@ -77,9 +80,7 @@ def test_an_id_of_another_session_of_ones_own_tenant_answers_nothing(everything,
     ada = visitor(northgate.people["Ada"])
     data = stage.form("decision", everything)
     for session in (everything.question.session_id, uuid7()):
-        answer = ada.post(
-            f"/t/northgate/requests/{everything.approval.pk}/decision/", data | {"session": str(session)}
-        )
+        answer = ada.post(f"/t/northgate/requests/{everything.approval.pk}/decision/", data | {"session": str(session)})
         assert answer.status_code == 404
     everything.approval.refresh_from_db()
     assert everything.approval.state == "pending"
