@@ -6,11 +6,12 @@
   const element = (tag, facts) => Object.assign(document.createElement(tag), facts);
   const here = () => location.pathname.replace(/(answer|decision|finding)\/$/, "") + location.search;
   const page = () => byId("main");
+  const on = (name, act, early) => document.addEventListener(name, act, early);
 
-  // ---------------------------------------------------------------- what is said, and where
+  // ---- saying
   let said = 0, saying = null, fresh = new Date();
   function say(words) {
-    clearTimeout(saying); // at most one in five seconds; the later one tells the whole
+    clearTimeout(saying); // at most one in five seconds
     saying = setTimeout(() => { said = Date.now(); byId("say").textContent = words; }, Math.max(0, said + 5000 - Date.now()));
   }
   const sayNow = (words) => { byId("say-now").textContent = words; };
@@ -19,7 +20,7 @@
     byId("connection").replaceChildren(element("span", { textContent: words }), ...(link ? [element("a", { textContent: link, href: to })] : []));
   }
 
-  // ---------------------------------------------------------------- the socket says only that there is news
+  // ---- the socket: only "there is news"
   let socket = null, topic = null, tries = 0, over = false, lost = false, trouble = null;
   function connect() {
     const wanted = page().dataset.topic;
@@ -59,7 +60,7 @@
     inert();
   }
 
-  // ---------------------------------------------------------------- looking: once a second at most, with jitter
+  // ---- looking: once a second at most
   let looking = false, again = false, last = 0, timer = null;
   function look() {
     again = true;
@@ -74,23 +75,24 @@
       const text = answer.ok && await answer.text();
       if (busy()) again = true;
       else if (text) { fresh = new Date(); put(new DOMParser().parseFromString(text, "text/html")); }
-    } catch { /* the next look tries again */ } finally {
+    } catch { /* later */ } finally {
       looking = false;
       if (again) look();
     }
   }
-  (function poll() {
-    setTimeout(() => { if (page().dataset.topic && (document.hidden || !socket || socket.readyState !== 1)) look(); poll(); },
-      (document.hidden ? 60000 : 20000) * (0.85 + Math.random() * 0.3));
-  })();
-  document.addEventListener("visibilitychange", () => { if (!document.hidden) look(); });
+  function poll() {
+    if (page().dataset.topic && socket?.readyState !== 1) look();
+    setTimeout(poll, (document.hidden ? 6e4 : 2e4) * (0.85 + Math.random() * 0.3));
+  }
+  setTimeout(poll, 2e4);
+  on("visibilitychange", () => document.hidden || look());
 
-  // ---------------------------------------------------------------- what is under the pointer or the focus stays there
+  // ---- nothing moves under pointer or focus
   let moved = 0, pressed = false, sending = false, under = null;
   const PRESSABLE = "main :is(a, button, label, input, textarea, select, summary)";
-  addEventListener("pointermove", (event) => { moved = Date.now(); under = event.target; }, { passive: true });
-  addEventListener("pointerdown", () => { pressed = true; }, { passive: true });
-  for (const name of ["pointerup", "pointercancel"]) addEventListener(name, () => { pressed = false; moved = Date.now(); }, { passive: true });
+  on("pointermove", (event) => { moved = Date.now(); under = event.target; });
+  on("pointerdown", () => { pressed = true; });
+  for (const name of ["pointerup", "pointercancel"]) on(name, () => { pressed = false; moved = Date.now(); });
   const busy = () => pressed || sending || (Date.now() - moved < 800 && under?.closest?.(PRESSABLE));
 
   function put(found) {
@@ -100,7 +102,7 @@
     document.title = found.title;
     const card = now.querySelector("[data-card]"), fresher = next.querySelector("[data-card]");
     if (now.querySelector(".tabs")) return list(now, next);
-    if (card && fresher && byId("act")) { now.dataset.seq = next.dataset.seq; return reading(card, fresher, next); }
+    if (card && fresher && byId("act") && (!("follow" in card.dataset) || typed())) { now.dataset.seq = next.dataset.seq; return reading(card, fresher, next); }
     if (document.activeElement?.matches("main form :is(input, textarea, select)")) { again = true; last = Date.now() + 1000; return; }
     const anchor = [document.activeElement, under].find((at) => at && at !== now && now.contains(at));
     const top = anchor?.getBoundingClientRect().top;
@@ -109,7 +111,8 @@
     htmx.process(page());
   }
 
-  // a card with a form: facts stay; that it stands otherwise now is said, and its buttons can do nothing
+  const typed = () => all("#act :is(textarea, input:not([type=hidden]))").some((at) => at.value !== at.defaultValue || at.checked !== at.defaultChecked);
+  // a card with a form: facts stay, a note says what changed, its buttons can do nothing
   function reading(card, fresher, next) {
     const aside = page().querySelector("aside"), other = next.querySelector("aside"), note = byId("note");
     if (aside && !aside.contains(document.activeElement)) Idiomorph.morph(aside, other, { morphStyle: "innerHTML" });
@@ -123,7 +126,7 @@
     for (const button of all("main form button")) { button.setAttribute("aria-disabled", "true"); button.dataset.inert = "1"; }
   }
 
-  // a list: rows stay where they are; what is new waits behind one line
+  // a list: rows stay; what is new waits behind one line
   let newer = null;
   function list(now, next) {
     const known = (from) => new Map(all("[data-rows] > li", from).map((row) => [row.id, row]));
@@ -140,7 +143,7 @@
     Object.assign(byId("news"), { textContent: words, hidden: false });
     say(`${count} new request${count > 1 ? "s" : ""}`);
   }
-  document.addEventListener("click", (event) => {
+  on("click", (event) => {
     for (const menu of all("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
     if (!newer || !event.target.closest("#news") || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
@@ -148,12 +151,12 @@
     newer = null;
     byId("title").focus({ preventScroll: true });
   });
-  document.addEventListener("keydown", (event) => {
+  on("keydown", (event) => {
     if (event.key === "Escape") for (const menu of all("details.menu[open]")) { menu.open = false; menu.firstElementChild.focus(); }
   });
 
-  // ---------------------------------------------------------------- sending: once, with the pressed button's name and value
-  document.addEventListener("submit", (event) => {
+  // ---- sending: once
+  on("submit", (event) => {
     const form = event.target, button = event.submitter;
     if (!form.matches("[data-once]")) return;
     if (form.dataset.sent || button?.dataset.inert) { event.preventDefault(); event.stopImmediatePropagation(); return; }
@@ -175,12 +178,12 @@
     }
   }
   addEventListener("pageshow", (event) => { if (event.persisted) { unsent(); look(); } });
-  document.addEventListener("htmx:sendError", () => { unsent(); line("Not sent: the server cannot be reached. Try again."); });
-  document.addEventListener("htmx:afterSettle", ({ detail }) => {
+  on("htmx:sendError", () => { unsent(); line("Not sent: the server cannot be reached. Try again."); });
+  on("htmx:afterSettle", ({ detail }) => {
     sending = false;
     connect();
     if (detail.requestConfig?.verb !== "post") return;
-    const at = byId("problem-box") || byId("title"); // the focus goes to what came of one's own action
+    const at = byId("problem-box") || byId("title");
     at.focus({ preventScroll: true });
     scrollTo(0, Math.max(0, at.getBoundingClientRect().top + scrollY - 90));
   });
