@@ -1927,6 +1927,7 @@ class Migration(migrations.Migration):
         ),
         *tenant_keys(),
         migrations.RunSQL(
-            "insert into runtime_app_epoch (number, why, released_by, system_identifier, intents) values (1, 'installed', '', '', 0)", migrations.RunSQL.noop
+            "insert into runtime_app_epoch (number, why, released_by, system_identifier, intents) values (1, 'installed', '', '', 0)",
+            migrations.RunSQL.noop,
         ),
     ]

@@ -88,6 +88,18 @@ class Effect(TenantRow):
         ]
 
 
+class CallbackSecret(TenantRow):
+    """What an action's provider signs its callbacks with (Standard Webhooks), per tenant and action."""
+
+    action = models.CharField(max_length=200)
+    secret = models.BinaryField(db_comment="encrypted with a key of the installation")
+    made_at = models.DateTimeField(db_default=Now(), editable=False)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["tenant", "action"], name="callback_secret_of_action")]
+
+
 class Attempt(TenantRow):
     """One try to send an Effect, numbered; only the newest may write. Each is written with the Grant it consumed."""
 
@@ -126,6 +138,9 @@ class Evidence(TenantRow):
     name = models.CharField(max_length=150)
     reference = models.TextField(blank=True)
     statement = models.TextField(blank=True)
+    message_id = models.CharField(
+        max_length=200, blank=True, db_comment="a signed callback's own id: replays are known by it"
+    )
     late = models.BooleanField(default=False, db_comment="it came after the Effect was settled or its Run ended")
     at = models.DateTimeField(db_default=Now())
 
@@ -133,6 +148,24 @@ class Evidence(TenantRow):
         constraints = [
             one_of("grade", GRADES, "evidence_grade_known"),
             one_of("finding", FINDINGS, "evidence_finding_known"),
+            # a callback delivered twice is one piece of evidence (T88)
+            models.UniqueConstraint(
+                fields=["effect", "message_id"], condition=~Q(message_id=""), name="evidence_callback_once"
+            ),
         ]
         indexes = [models.Index(fields=["effect", "at"], name="evidence_of_effect")]
+        triggers = append_only()
+
+
+class EvidenceFile(TenantRow):
+    """A file beside a person's statement. Served inert, under a random name, never unpacked (T70)."""
+
+    evidence = TenantKey(Evidence, db_index=True)
+    name = models.CharField(max_length=200, db_comment="as it was called; shown, never used as a path")
+    stored = models.CharField(max_length=64, db_comment="its random name on disk")
+    size = models.BigIntegerField()
+    sha256 = models.CharField(max_length=64)
+    at = models.DateTimeField(db_default=Now())
+
+    class Meta:
         triggers = append_only()

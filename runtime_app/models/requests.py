@@ -13,6 +13,19 @@ from .tenancy import Environment
 from .work import Run, Session
 
 KINDS = ["wait_user", "wait_approval", "wait_effect"]
+SAID = [
+    "answer",
+    "approve",
+    "deny",
+    "finding",
+    "recover",
+    "cancel",
+    "void",
+    "hold",
+    "release",
+    "compensate",
+    "evidence",
+]
 
 
 class Request(TenantRow):
@@ -22,7 +35,9 @@ class Request(TenantRow):
     run = TenantKey(Run)
     environment = TenantKey(Environment)
     kind = models.CharField(max_length=20, choices=[(kind, kind) for kind in KINDS])
-    key = models.CharField(max_length=200, db_comment="the agent's own name of this wait in its Run (R04)")
+    key = models.CharField(
+        max_length=200, db_comment="the agent's own name of this wait in its Run (R04); `given` until a successor asks"
+    )
     number = models.IntegerField(default=1)
     replaces = TenantKey("self", null=True)
     stops = models.BooleanField(default=True, db_comment="false: raised after its Run went on or ended (R23)")
@@ -113,7 +128,6 @@ class Request(TenantRow):
                     "run",
                     "environment",
                     "kind",
-                    "key",
                     "number",
                     "replaces",
                     "accepts",
@@ -136,14 +150,13 @@ class Request(TenantRow):
 
 
 class Response(TenantRow):
-    """What one actor said: to one Request, or, for a cancel, of one Run. Only what was accepted is kept (R09)."""
-
-    KINDS = ["answer", "approve", "deny", "finding", "recover", "cancel", "void"]
+    """What one actor said: to one Request, of one Run (cancel), of an Effect (evidence, compensate), of a Grant (void),
+    of an Environment (hold, release). Only what was accepted is kept (R09)."""
 
     session = TenantKey(Session)
-    run = TenantKey(Run)
+    run = TenantKey(Run, null=True, db_comment="none: a hold or a release of an Environment")
     request = TenantKey(Request, null=True)
-    kind = models.CharField(max_length=10, choices=[(kind, kind) for kind in KINDS])
+    kind = models.CharField(max_length=10, choices=[(kind, kind) for kind in SAID])
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", db_index=False)
     name = models.CharField(max_length=150, db_comment="the person's name at that time")
     response_id = models.UUIDField()
@@ -157,9 +170,7 @@ class Response(TenantRow):
 
     class Meta:
         constraints = [
-            one_of(
-                "kind", ["answer", "approve", "deny", "finding", "recover", "cancel", "void"], "response_kind_known"
-            ),
+            one_of("kind", SAID, "response_kind_known"),
             models.UniqueConstraint(fields=["tenant", "user", "response_id"], name="response_id_once"),
             # one person, one vote that counts (T22)
             models.UniqueConstraint(

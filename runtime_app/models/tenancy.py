@@ -32,6 +32,9 @@ class Environment(TenantRow):
     held_at = models.DateTimeField(null=True, blank=True, editable=False)
     held_by = models.CharField(max_length=150, blank=True, editable=False)
     held_why = models.TextField(blank=True, editable=False)
+    session = TenantKey(
+        "runtime_app.Session", null=True, editable=False, db_comment="where its holds and releases are told"
+    )
 
     class Meta:
         constraints = [

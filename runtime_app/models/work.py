@@ -35,7 +35,10 @@ class Run(TenantRow):
     message = models.TextField()
     initiator = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", db_index=False)
     initiator_name = models.CharField(max_length=150, blank=True)
-    schedule = models.CharField(max_length=120, blank=True)
+    key = models.CharField(max_length=200, blank=True, db_comment="a child's name in its parent (R28)")
+    schedule = TenantKey("runtime_app.Schedule", null=True)
+    recovers = TenantKey("runtime_app.Effect", null=True, db_comment="the Effect this Run recovers (R24)")
+    recovery = models.CharField(max_length=40, blank=True, db_comment="redispatch or compensate")
     start_id = models.UUIDField(null=True, db_comment="the client's own id of the start (R09)")
     state = models.CharField(max_length=20, choices=states.choices(states.RUN), default="queued")
     epoch = models.IntegerField(default=1)
@@ -83,8 +86,25 @@ class Run(TenantRow):
             models.Index(fields=["lease_until"], condition=Q(state="running"), name="run_leased"),
             models.Index(fields=["session", "id"], name="run_of_session"),
             models.Index(fields=["tenant", "-created_at", "-id"], name="run_newest"),
+            models.Index(fields=["parent"], condition=Q(parent__isnull=False), name="run_of_parent"),
+            models.Index(fields=["recovers"], condition=Q(recovers__isnull=False), name="run_recovers"),
         ]
         triggers = [kept(), steps_only(states.steps(states.RUN))]
+
+
+class Schedule(TenantRow):
+    """A job that starts by the clock, with nobody on the line, as the person who set it."""
+
+    agent = models.SlugField(max_length=80)
+    environment = TenantKey(Environment)
+    message = models.TextField()
+    cron = models.CharField(max_length=120, help_text="minute hour day month weekday, in UTC: 0 6 * * 1")
+    set_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
+    active = models.BooleanField(default=True)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    def __str__(self):
+        return f"{self.agent} in {self.environment}, {self.cron}"
 
 
 class Entry(TenantRow):
@@ -124,10 +144,14 @@ class Blocker(TenantRow):
     described = models.JSONField(default=dict)
     policy = models.JSONField(null=True)
     effect = models.UUIDField(null=True)
+    child = models.UUIDField(null=True, db_comment="the child Run that met it (R28)")
+    same = models.CharField(max_length=64, blank=True, db_comment="equal Blockers of one job have equal hashes")
     unblocks = models.TextField(db_comment="what would unblock it, in a sentence")
     successor_run = models.UUIDField(null=True, db_comment="the id its one successor Run will have (R34)")
     successor_request = models.UUIDField(null=True)
     supplied_at = models.DateTimeField(null=True)
+    supplied_by = models.CharField(max_length=150, blank=True)
+    replaced_at = models.DateTimeField(null=True, db_comment="a newer equal Blocker counts this one")
     count = models.IntegerField(default=1)
     created_at = models.DateTimeField(db_default=Now())
 
@@ -138,6 +162,14 @@ class Blocker(TenantRow):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run"], name="blocker_one_a_run")]
+        indexes = [
+            models.Index(
+                fields=["tenant", "-created_at"],
+                condition=Q(supplied_at=None, replaced_at=None),
+                name="blocker_open",
+            ),
+            models.Index(fields=["tenant", "same"], condition=Q(supplied_at=None), name="blocker_same"),
+        ]
         triggers = [kept()]
 
 
