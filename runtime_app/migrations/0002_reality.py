@@ -186,18 +186,28 @@ class Migration(migrations.Migration):
                 max_length=10,
             ),
         ),
-        migrations.AlterField(
-            model_name="response",
-            name="run",
-            field=runtime_app.models.base.TenantKey(
-                db_comment="none: a hold or a release of an Environment",
-                db_constraint=False,
-                db_index=False,
-                null=True,
-                on_delete=django.db.models.deletion.DO_NOTHING,
-                related_name="+",
-                to="runtime_app.run",
-            ),
+        # by hand: a trigger stands on the column
+        migrations.SeparateDatabaseAndState(
+            database_operations=[
+                migrations.RunSQL(
+                    "alter table runtime_app_response alter column run_id drop not null", migrations.RunSQL.noop
+                )
+            ],
+            state_operations=[
+                migrations.AlterField(
+                    model_name="response",
+                    name="run",
+                    field=runtime_app.models.base.TenantKey(
+                        db_comment="none: a hold or a release of an Environment",
+                        db_constraint=False,
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="runtime_app.run",
+                    ),
+                ),
+            ],
         ),
         migrations.AddIndex(
             model_name="blocker",
