@@ -86,9 +86,7 @@ def manage(words: list[str]) -> None:
 
 
 def bench(words: list[str]) -> None:
-    start_postgres("bench-pg")
-    use_settings()
-    from bench import main
+    from bench import main  # starts a PostgreSQL of its own, always
 
     main(words)
 

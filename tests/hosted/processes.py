@@ -1,12 +1,20 @@
-"""Workers as real processes, against the tests' database, with short intervals."""
+"""Workers against the tests' database: as real processes with short intervals, or one in this process."""
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from django.db import connections
+from django.test import override_settings
+
+from runtime_app import worker
 
 WORK = "import django; django.setup(); from runtime_app.worker import main; main()"
 AGENTS = "examples.harbor.agents,tests.hosted.agents"
@@ -32,23 +40,64 @@ class Workers:
         points = {"SAYSO_FAILPOINTS_ALLOWED": "1", "SAYSO_FAILPOINT": failpoint} if failpoint else {}
         agents = {"SAYSO_AGENTS": AGENTS, "DJANGO_SETTINGS_MODULE": "console.settings"}
         with open(self.folder / f"worker-{len(self.started)}.log", "wb") as log:
-            worker = subprocess.Popen(
+            started = subprocess.Popen(
                 [sys.executable, "-c", WORK], env=os.environ | SHORT | agents | points | environment, stderr=log
             )
-        self.started.append(worker)
-        return worker
+        self.started.append(started)
+        return started
 
     def log(self, number: int = 0) -> str:
         return (self.folder / f"worker-{number}.log").read_text()
 
     def end(self) -> None:
-        for worker in self.started:
-            if worker.poll() is None:
-                worker.send_signal(signal.SIGTERM)
-        for worker in self.started:
+        for each in self.started:
+            if each.poll() is None:
+                each.send_signal(signal.SIGTERM)
+        for each in self.started:
             try:
-                worker.wait(6)
+                each.wait(6)
             except subprocess.TimeoutExpired:
-                worker.kill()
-                worker.wait()
+                each.kill()
+                each.wait()
                 raise
+
+
+def beside_a_worker(people: Callable, **intervals) -> Counter:
+    """Run `people` in a thread while a worker works in this process; it looks by itself only once a minute, unless
+    `intervals` say otherwise. Returns the worker's transactions, counted by name."""
+    calls = Counter()
+
+    class Counting(worker.Worker):
+        async def _in(self, threads, function, *arguments, **named):
+            calls[function.__name__] += 1
+            return await super()._in(threads, function, *arguments, **named)
+
+    async def work():
+        counting = Counting()
+        working = asyncio.create_task(counting.run())
+        try:
+            await asyncio.to_thread(_with_own_connection, people)
+        finally:
+            counting.stop()
+            await working
+            _close(counting.domain, worker.DOMAIN_THREADS)
+            _close(counting.pulse, 1)
+            counting.providers.shutdown()
+
+    with override_settings(**{"SAYSO_LOOK_SECONDS": 60, "SAYSO_BEAT_SECONDS": 2} | intervals):
+        asyncio.run(work())
+    return calls
+
+
+def _with_own_connection(people: Callable) -> None:
+    try:
+        people()
+    finally:
+        connections.close_all()
+
+
+def _close(threads: ThreadPoolExecutor, number: int) -> None:
+    """Close each thread's connection: at a barrier, so that no thread comes twice."""
+    line = threading.Barrier(number)
+    list(threads.map(lambda _: (line.wait(5), connections.close_all()), range(number)))
+    threads.shutdown()

@@ -14,6 +14,7 @@ from runtime_app.errors import NotAuthorized, NotFound
 from runtime_app.ids import uuid7
 from runtime_app.models import Effect, Environment, Instance, Policy, Request, Response, Run, Session
 from runtime_app.responses import Resume
+from runtime_app.selectors import inbox
 from tests.cast import Answer, Approve, Deny, Finding, Recover, deployment, intend
 
 # What each may do in staging, and in production; everybody else in the grid may do nothing.
@@ -85,13 +86,17 @@ def finish_all(house):
 
 
 def test_who_could_and_who_may_are_one_answer(everybody):
-    """R21: for every Request and every member, `who_could` names exactly those whom `why_not` lets through."""
+    """R21: for every Request and every member, `who_could` and the inbox agree with `why_not`."""
     requests = [
         make(environment=environment)
         for make in (everybody.question, everybody.approval, everybody.unknown)
         for environment in ("staging", "production")
     ]
     members = [name for name in everybody.people if name not in OUTSIDERS]
+    for name in members:
+        context = everybody.context(name)
+        mine = {request.pk for request in inbox(context, permissions.roles(context)).for_you}
+        assert mine == {each.pk for each in requests if permissions.why_not(context, each) is None}, name
     for request in requests:
         may = [name for name in members if permissions.why_not(everybody.context(name), request) is None]
         assert permissions.who_could(request) == sorted(may)

@@ -1,0 +1,1 @@
+"""The floor in Django: the same design in the ORM, without any feature."""

@@ -1,0 +1,132 @@
+"""All contenders by turns, A B C A B C, and what their medians come to."""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+
+import psycopg
+from psycopg import sql
+
+from bench import report
+from console import environ, postgres
+
+FLOORS = ("floor_psycopg", "floor_django")
+WHOLE = {"warm": 15, "settled": 30, "loop1": 120, "loop16": 500}
+QUICK = {"warm": 5, "settled": 10, "loop1": 30, "loop16": 120}
+CYCLES = {"floor_psycopg": ["bench.floor_psycopg", "drive"], "floor_django": ["bench.floor_django", "drive"],
+          "plain": ["bench.ours", "drive", "plain"], "conversing": ["bench.ours", "drive", "conversing"]}  # fmt: skip
+SOCKETS = (1, 100)
+LIMIT = 300  # seconds for one measurement
+
+
+def run(words: list[str]) -> None:
+    options = argparse.ArgumentParser(prog="./run bench", description="Speed, as ratios against floors.")
+    options.add_argument("--rounds", type=int, default=3, help="how often each is measured (3; about 90 s each)")
+    options.add_argument("--quick", action="store_true", help="one short round: to see that it works, not to quote")
+    chosen = options.parse_args(words)
+    rounds = 1 if chosen.quick else max(1, chosen.rounds)
+    cluster = postgres.Cluster(environ.read()["SAYSO_DATA"] / "bench-pg").acquire()
+    try:
+        where = prepare(cluster)
+        found = [one_round(number, rounds, cluster, where, quick=chosen.quick) for number in range(rounds)]
+    finally:
+        cluster.release()
+    print(report.table(found))
+
+
+def one_round(number: int, rounds: int, cluster, where: dict[str, dict], *, quick: bool) -> dict:
+    sizes, seconds, events = (QUICK, 1, 10) if quick else (WHOLE, 4, 40)
+    found = {"limit": pgbench(cluster, where["floor_psycopg"], seconds)}
+    for name, command in CYCLES.items():
+        say(f"round {number + 1} of {rounds}: {name}")
+        found[name] = measured(command, where[name] | {"BENCH_SIZES": json.dumps(sizes)})
+    for count in SOCKETS:
+        for which, environment in (("raw", where["floor_psycopg"]), ("ours", where["plain"])):
+            say(f"round {number + 1} of {rounds}: {count} sockets, {which}")
+            found[which, count] = measured(["bench.live", which, str(count), str(events)], environment)
+    return found
+
+
+def measured(command: list[str], environment: dict[str, str]) -> dict:
+    """What the last line of its output says, from JSON."""
+    ended = subprocess.run(
+        [sys.executable, "-m", *command], env=os.environ | environment, stdout=subprocess.PIPE, text=True, timeout=LIMIT
+    )
+    if ended.returncode or not ended.stdout:
+        sys.exit(f"{' '.join(command)} ended with {ended.returncode}; the reason is above.")
+    return json.loads(ended.stdout.splitlines()[-1])
+
+
+# ---------------------------------------------------------------- databases
+
+
+def prepare(cluster: postgres.Cluster) -> dict[str, dict[str, str]]:
+    """A fresh database for each floor and for Sayso; the environment in which each is measured."""
+    where = {}
+    for name in (*FLOORS, "ours"):
+        say(f"making the database of {name}")
+        where[name] = fresh(cluster, f"bench_{name}")
+    for floor in FLOORS:
+        subprocess.run([sys.executable, "-m", f"bench.{floor}", "prepare"], env=os.environ | where[floor], check=True)
+    ours = where.pop("ours")
+    migrate = [sys.executable, "-m", "console.cli", "manage", "migrate", "--verbosity", "0"]
+    subprocess.run(migrate, env=os.environ | ours, check=True)
+    subprocess.run([sys.executable, "-m", "bench.ours", "prepare"], env=os.environ | ours, check=True)
+    return where | {"plain": ours, "conversing": ours}
+
+
+def fresh(cluster: postgres.Cluster, database: str) -> dict[str, str]:
+    with psycopg.connect(cluster.url(postgres.SUPER, "postgres"), autocommit=True) as connection:
+        connection.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
+        name = sql.Identifier(database)
+        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(name))
+        connection.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(name, sql.Identifier(postgres.OWNER)))
+    return {
+        "BENCH_DATABASE": database,
+        "BENCH_URL": cluster.url(postgres.OWNER, database),
+        "BENCH_WATCH_URL": cluster.url(postgres.SUPER, "postgres"),
+        "DATABASE_URL": cluster.url(postgres.APP, database),
+        "DATABASE_OWNER_URL": cluster.url(postgres.OWNER, database),
+        "DJANGO_SETTINGS_MODULE": "console.settings",
+        "SAYSO_AGENTS": "bench.agents",
+        "SAYSO_LOOK_SECONDS": "30",  # a lost wake-up is not made good by the next look: it shows
+    }
+
+
+LEAST = """
+\\set name random(1, 1000000000)
+WITH r AS (INSERT INTO run (id, state) VALUES (gen_random_uuid(), 'queued') RETURNING id),
+     j AS (INSERT INTO job (run_id, kind, payload) SELECT id, 'start', '{}' FROM r RETURNING id, run_id)
+SELECT id AS job, run_id AS run FROM j \\gset
+WITH d AS (DELETE FROM job WHERE id = (SELECT id FROM job WHERE id = :job FOR UPDATE SKIP LOCKED) RETURNING run_id),
+     r AS (INSERT INTO request (run_id, kind, payload) SELECT run_id, 'question', '{"n": :name}' FROM d RETURNING id),
+     e AS (INSERT INTO event (run_id, kind, payload) SELECT run_id, 'request.opened', '{}' FROM d),
+     u AS (UPDATE run SET state = 'waiting', seq = seq + 1 WHERE id = (SELECT run_id FROM d))
+SELECT id AS request FROM r \\gset
+WITH q AS (UPDATE request SET state = 'answered', answer = '{"name": "ci"}', answered_at = now()
+           WHERE id = ':request' AND state = 'pending' RETURNING run_id),
+     e AS (INSERT INTO event (run_id, kind, payload) SELECT run_id, 'request.answered', '{}' FROM q),
+     j AS (INSERT INTO job (run_id, kind, payload) SELECT run_id, 'resume', '{}' FROM q RETURNING id)
+SELECT id AS job FROM j \\gset
+WITH d AS (DELETE FROM job WHERE id = (SELECT id FROM job WHERE id = :job FOR UPDATE SKIP LOCKED) RETURNING run_id),
+     u AS (UPDATE run SET state = 'done', seq = seq + 1 WHERE id = (SELECT run_id FROM d))
+INSERT INTO event (run_id, kind, payload) SELECT run_id, 'run.resumed', '{}' FROM d;
+"""
+
+
+def pgbench(cluster: postgres.Cluster, environment: dict[str, str], seconds: int) -> float:
+    """Runs a second that PostgreSQL itself can do, one statement a commit, four commits a Run, sixteen clients."""
+    command = [cluster.bin / "pgbench", "-n", "-c", "16", "-j", "2", "-T", str(seconds), "-f", "-"]
+    said = subprocess.run(
+        [*command, environment["BENCH_URL"]], input=LEAST, capture_output=True, text=True, timeout=LIMIT
+    )
+    if said.returncode:
+        sys.exit(f"pgbench: {said.stderr}")
+    return float(next(line.split()[2] for line in said.stdout.splitlines() if line.startswith("tps")))
+
+
+def say(line: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True)
