@@ -72,6 +72,10 @@ class Action:
     lag: ClassVar[timedelta] = timedelta(0)
     nothing_sent: ClassVar[tuple[type[BaseException], ...]] = ()
     risky: ClassVar[tuple[str, ...]] = ()
+    idempotent: ClassVar[bool] = False  # its provider does a key at most once
+    redispatch: ClassVar[bool] = False  # an uncertain one may be sent again under its key; only if idempotent
+    compensation: ClassVar[str] = ""  # the name of the registered action that undoes it
+    continues: ClassVar[tuple[str, ...]] = ()  # older versions whose granted Effects this code may send
     probe_title: ClassVar[str] = "Look it up"
     probe_looks: ClassVar[str] = "Asks the provider what became of it. Sends nothing."
 
@@ -81,6 +85,10 @@ class Action:
     def dispatch(self, key: str, parameters: BaseModel, environment: str) -> Reply:
         """Send it once, under `key`. Called after the intent is committed, never twice for one Grant (R22)."""
         raise NotImplementedError
+
+    def compensating(self, parameters: BaseModel) -> dict:
+        """The parameters of the compensation of what was done with these."""
+        return parameters.model_dump(mode="json")
 
     probe = None  # def probe(self, key, parameters, environment) -> Committed | NotCommitted | Unknown
 
@@ -115,6 +123,12 @@ def register(cls: type[Action]) -> type[Action]:
         raise TypeError(f"Two actions are registered as {cls.name}.")
     if cls.dispatch is Action.dispatch:
         raise TypeError(f"Action {cls.name} cannot be dispatched: it has no dispatch method.")
+    if cls.redispatch and not cls.idempotent:
+        raise TypeError(f"Action {cls.name} may be sent again, but its provider does not do a key at most once.")
+    if cls.compensation == cls.name:
+        raise TypeError(f"Action {cls.name} compensates itself.")
+    if cls.version in cls.continues:
+        raise TypeError(f"Action {cls.name} continues its own version.")
     if cls.send_within > cls.deadline:
         raise TypeError(f"Action {cls.name} may be sent after its own deadline: send_within is longer than deadline.")
     unknown = set(cls.risky) - set(cls.Parameters.model_fields)
@@ -147,17 +161,32 @@ def described(action: Action | None) -> dict:
     }
 
 
-def recoveries(action: Action | None) -> list[dict]:
-    """The recovery actions of an Effect, in data: name, title, what each looks at or changes (R24)."""
-    probe = (
-        [{"name": "probe", "title": action.probe_title, "does": action.probe_looks}] if action and action.probe else []
-    )
-    accept = {
-        "name": "accept",
-        "title": "Accept that it stays unknown",
-        "does": "Sends nothing and settles nothing. The Run is told that the outcome is unknown and goes on.",
-    }
-    return [*probe, accept]
+def check_compensations() -> None:
+    """Raises TypeError, by name, for an action whose compensation nobody registered. Called when all are."""
+    for action in _registered.values():
+        if action.compensation and action.compensation not in _registered:
+            raise TypeError(f"Action {action.name} is compensated by {action.compensation}, which is not registered.")
+
+
+def recoveries(action: Action | None, *, compensates: bool = False) -> list[dict]:
+    """The recovery actions of an Effect, in data: name, title, what each looks at or changes, whether it sends and so
+    asks for an approval of its own (R24). A compensation has no compensation."""
+    offered = []
+    if action and action.probe:
+        offered.append(_recovery("probe", action.probe_title, action.probe_looks))
+    if action and action.redispatch:
+        does = "Starts a Run that asks for its own approval. Then the provider gets the same key again, which it does at most once."
+        offered.append(_recovery("redispatch", "Send it again under its key", does, sends=True))
+    if action and action.compensation and not compensates:
+        undo = registered(action.compensation)
+        does = f"Starts a Run that asks for its own approval. {undo.consequence}".strip()
+        offered.append(_recovery("compensate", undo.title, does, sends=True))
+    does = "Sends nothing and settles nothing. The Run is told that the outcome is unknown and goes on."
+    return [*offered, _recovery("accept", "Accept that it stays unknown", does)]
+
+
+def _recovery(name: str, title: str, does: str, *, sends: bool = False) -> dict:
+    return {"name": name, "title": title, "does": does, "sends": sends, "role": "operator", "approval": sends}
 
 
 def action_bytes(*, name: str, version: str, environment, actor: str, parameters: bytes) -> bytes:

@@ -11,5 +11,8 @@ class RuntimeApp(AppConfig):
         from django.conf import settings
         from django.utils.module_loading import import_module
 
+        from .actions import check_compensations
+
         for module in settings.SAYSO_AGENTS:
             import_module(module)
+        check_compensations()

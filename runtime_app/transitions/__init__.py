@@ -1,8 +1,9 @@
 """Every verb, and the only writers of a state. Each public name is one transaction (R05)."""
 
 from .cancellation import cancel, stopped
-from .effects import Dispatch, Recovery, intend, record, recovered, recovering
+from .dispatching import Dispatch, intend, record
 from .raising import Ask, Question, Wait, check
+from .remedies import Recovery, recovered, recovering
 from .refusals import record_refusal
 from .responding import respond
 from .runs import NewEntry, Turn, beat, claim, finish, give_back, journal, leave, start, suspend, waits_of

@@ -3,20 +3,28 @@
 from django.db import connection
 
 from .. import states
-from ..models import Effect, Grant, Now, Request, Run
+from ..models import Blocker, Effect, Grant, Now, Request, Run
 from .change import Change
 
 _STOPPED = """
 select exists (select 1 from runtime_app_request where run_id = %(run)s and state = 'pending' and stops)
+    or not %(given)s and exists (select 1 from runtime_app_grant where run_id = %(run)s and state = 'unused')
     or exists (select 1 from runtime_app_effect where run_id = %(run)s
-               and (state in ('prepared', 'in_flight') or state = 'uncertain' and accepted_at is null))
+               and (state = 'in_flight' or state = 'uncertain' and accepted_at is null))
+    or exists (select 1 from runtime_app_effect where id = %(recovers)s and state = 'in_flight')
+    or exists (select 1 from runtime_app_run where parent_id = %(run)s and not state = any(%(ended)s))
 """
 
 
 def stopped_at_something(run: Run) -> bool:
-    """A Run waits until everything it stopped at is answered, and what was granted is sent and known."""
+    """A Run waits until everything it stopped at is answered, what was granted is sent and known, and its children have
+    ended. A successor that has not started yet carries what it was given: that stops nothing (R34)."""
+    given = bool(run.follows_id) and run.lease_number == 0
+    redispatched = run.recovers_id if run.recovery == "redispatch" else None
     with connection.cursor() as cursor:
-        cursor.execute(_STOPPED, {"run": run.pk})
+        cursor.execute(
+            _STOPPED, {"run": run.pk, "given": given, "recovers": redispatched, "ended": list(states.ENDED)}
+        )
         return cursor.fetchone()[0]
 
 
@@ -31,9 +39,13 @@ def wake(change: Change, run: Run) -> None:
     change.log.work("run")
 
 
-def end(change: Change, run: Run, state: str, *, result: str = "", reason: str = "", **told) -> None:
+def end(
+    change: Change, run: Run, state: str, *, result: str = "", reason: str = "", _ends_with_parent=False, **told
+) -> None:
     """End the Run, in the only way a Run ends: pending questions and approvals are cancelled, what was prepared and
     granted is withdrawn, what was sent stays what it is (R30). A `wait_effect` is not touched."""
+    for child in Run.objects.filter(parent_id=run.pk).exclude(state__in=states.ENDED).order_by("pk"):
+        end_child(change, run, change.lock(Run, child.pk), state)
     uncertain = take_back(change, run)
     run.state, run.result, run.reason, run.ended_at = state, result, reason, change.now()
     run.lease_until = run.lease_worker = run.waiting_since = None
@@ -42,6 +54,12 @@ def end(change: Change, run: Run, state: str, *, result: str = "", reason: str =
         + ["cancelled_by", "cancel_reason", "cancel_requested_at"]
     )
     change.note(f"run.{state}", run=run, reason=reason, uncertain=uncertain, **told)
+    if run.recovers_id:
+        Effect.objects.filter(pk=run.recovers_id, recovering=run.recovery).update(
+            recovering="", recovering_since=None, recovering_by="", probe_at=None
+        )
+    if run.parent_id and not _ends_with_parent:
+        after_child(change, change.lock(Run, run.parent_id), run)
 
 
 def take_back(change: Change, run: Run) -> list[str]:
@@ -59,6 +77,9 @@ def take_back(change: Change, run: Run) -> list[str]:
             withdraw(change, run, effect, "the Run ended")
         else:
             remaining.append(str(effect.pk))
+    again = Grant.objects.filter(run_id=run.pk, state="unused").select_related("request")  # those that prepare nothing
+    for made in again:
+        revoke(change, run, made.request, "the Run ended")
     return remaining
 
 
@@ -71,6 +92,55 @@ def close(change: Change, run: Run, request: Request, state: str, *, at=None, **
     request.resolved_by = "" if state == "expired" else change.context.actor.name
     request.save(update_fields=["state", "resolved_at", "resolved_by"])
     change.note(f"request.{state}", run=run, subject=request.pk, request_kind=request.kind, **told)
+
+
+def end_child(change: Change, parent: Run, child: Run, how: str) -> None:
+    """What ends a parent ends its live children: by name, each with its own Event (R28)."""
+    by = parent.cancelled_by or f"Run {parent.pk}"
+    child.cancelled_by, child.cancel_requested_at = by, child.cancel_requested_at or change.now()
+    child.cancel_reason = child.cancel_reason or f"Its parent {how}."
+    if child.state == "running":  # its worker has to stop first
+        child.save(update_fields=["cancelled_by", "cancel_requested_at", "cancel_reason"])
+        change.note("run.cancelling", run=child, by=by, parent=str(parent.pk))
+        change.log.work(f"cancel {child.pk}")
+    else:
+        end(change, child, "cancelled", by=by, parent=str(parent.pk), _ends_with_parent=True)
+
+
+def after_child(change: Change, parent: Run, child: Run) -> None:
+    """A child ended: its Blocker is its parent's; else the parent goes on when nothing else stops it (R28)."""
+    if parent.state != "waiting":
+        return
+    found = Blocker.objects.filter(run_id=child.pk).first() if child.state == "blocked" else None
+    if found and not parent.interactive:
+        rise(change, parent, child, found)
+    else:
+        wake(change, parent)
+
+
+def rise(change: Change, parent: Run, child: Run, found: Blocker) -> None:
+    raised = Blocker(
+        **{
+            name: getattr(found, name)
+            for name in ("kind", "prompt", "schema", "action_name", "action_version", "action_bytes", "action_hash")
+            + ("claim", "described", "policy", "effect", "unblocks")
+        },
+        tenant_id=parent.tenant_id, session_id=parent.session_id, run_id=parent.pk, child=child.pk,
+    )  # fmt: skip
+    raised.save(force_insert=True)
+    end(change, parent, "blocked", reason=found.unblocks, blocker=found.kind, child=str(child.pk))
+
+
+def revoke(change: Change, run: Run, request: Request, why: str) -> None:
+    """Void the unused Grant of this Request; the Effect it prepared is withdrawn. One it would send again stays."""
+    effect = Effect.objects.filter(request_id=request.pk, state="prepared").first()
+    if effect:
+        withdraw(change, run, change.lock(Effect, effect.pk), why)
+        return
+    made = Grant.objects.get(request_id=request.pk)
+    made.state, made.void_why = "void", why[:200]
+    made.save(update_fields=["state", "void_why"])
+    change.note("grant.void", run=run, subject=made.pk, why=why)
 
 
 def withdraw(change: Change, run: Run, effect: Effect, why: str) -> None:

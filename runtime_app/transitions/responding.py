@@ -10,8 +10,9 @@ from ..models import Effect, Environment, Request, Response, Run
 from ..responses import Answer, Approve, Deny, Finding, Recover, Resume
 from .change import Change, transition
 from .continuing import wake
-from .effects import accept_uncertainty, attest, start_recovery
+from .evidence import attest
 from .granting import grant
+from .remedies import accept_uncertainty, start_recovery
 from .resolving import resolve, stale, still_pending
 
 KIND_OF = {Answer: "answer", Approve: "approve", Deny: "deny", Finding: "finding", Recover: "recover"}

@@ -12,7 +12,7 @@ from .. import clock, permissions
 from ..models import Attempt, Request, Run, Worker
 from .change import Change, opened
 from .continuing import close, end, wake
-from .effects import conclude, doubt, locked
+from .evidence import conclude, doubt, locked
 from .runs import LAPSES, requeue
 
 BATCH = 100

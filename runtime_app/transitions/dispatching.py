@@ -1,0 +1,119 @@
+"""The dispatch intent, what is sent after it, and what became of it (R16, R22, R23)."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db.models import Max, Q
+from pydantic import BaseModel
+
+from .. import actions, permissions, states
+from ..failpoints import failpoint
+from ..models import Attempt, Effect, Environment, Grant, Request, Run
+from .change import Change, opened
+from .continuing import wake, withdraw
+from .evidence import conclude, locked, read_reply
+from .granting import drift
+from .raising import raise_anew
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """What a worker sends once, after the intent: `seconds` are left to begin the call (R23)."""
+
+    effect_id: UUID
+    attempt_id: UUID
+    tenant_id: UUID
+    key: str
+    action: actions.Action
+    parameters: BaseModel
+    environment: str
+    seconds: float
+    deadline: float
+
+
+def known_actions() -> Q:
+    """Only what this process has the code for, in that version, is dispatched or probed by it."""
+    known = Q(pk=None)
+    for name in actions.names():
+        known |= Q(action_name=name, action_version=actions.registered(name).version)
+    return known
+
+
+def intend(worker_id: UUID) -> Dispatch | None:
+    """Write the dispatch intent of the next prepared Effect: the one commit that consumes its Grant. After it, send."""
+    while True:
+        with opened() as change:
+            prepared = Effect.objects.filter(
+                known_actions(), state="prepared", environment__held_at=None, run__state="waiting"
+            ).order_by("prepared_at")
+            pk = change.lock_first("worker", prepared.values_list("pk", "tenant_id", "session_id")[:8])
+            if pk is None:
+                return None
+            dispatch = _intend(change, pk, worker_id)
+        if dispatch:  # else it was taken back, or voided and asked anew: look for another
+            return dispatch
+
+
+def _intend(change: Change, pk: UUID, worker_id: UUID) -> Dispatch | None:
+    seen = Effect.objects.values("run_id", "request_id").get(pk=pk)
+    run = change.lock(Run, seen["run_id"])
+    request = change.lock(Request, seen["request_id"])
+    effect = change.lock(Effect, pk)
+    # last, so that a hold that has returned is complete: nothing it did not see is dispatched after it (R16)
+    environment = Environment.objects.raw(
+        "select * from runtime_app_environment where id = %s for share", [effect.environment_id]
+    )[0]
+    if effect.state != "prepared" or environment.held_at or run.state in states.ENDED or run.cancel_requested_at:
+        return None
+    grant = Grant.objects.get(request_id=request.pk)
+    if why := drift(change, run, request, effect, grant, environment):
+        _void(change, run, request, effect, why)
+        return None
+    return _consume(change, run, request, effect, grant, worker_id)
+
+
+def _consume(change, run, request, effect, grant, worker_id) -> Dispatch:
+    failpoint("dispatch.claim")
+    action = actions.registered(effect.action_name)
+    now = change.now()
+    grant.state, grant.used_at = "consumed", now
+    grant.save(update_fields=["state", "used_at"])
+    attempt = Attempt.objects.create(
+        tenant_id=run.tenant_id, effect_id=effect.pk, number=_last_number(effect) + 1, grant_id=grant.pk,
+        worker=worker_id, intent_at=now, send_by=now + action.send_within,
+    )  # fmt: skip
+    effect.state, effect.intent_at, effect.deadline_at = "in_flight", now, now + action.deadline
+    effect.save(update_fields=["state", "intent_at", "deadline_at"])
+    change.note("grant.consumed", run=run, subject=grant.pk)
+    change.note("effect.in_flight", run=run, subject=effect.pk, attempt=attempt.number, key=effect.key)
+    return Dispatch(
+        effect.pk, attempt.pk, run.tenant_id, effect.key, action, action.parsed(request.parameters),
+        request.bound["environment"]["name"], action.send_within.total_seconds(), action.deadline.total_seconds(),
+    )  # fmt: skip
+
+
+def _last_number(effect: Effect) -> int:
+    return Attempt.objects.filter(effect_id=effect.pk).aggregate(last=Max("number"))["last"] or 0
+
+
+def _void(change: Change, run: Run, request: Request, effect: Effect, why: str) -> None:
+    """What was approved is not what would be sent now, or not by whom: nothing is sent, it is asked anew (R16)."""
+    withdraw(change, run, effect, why)
+    raise_anew(change, run, request, because=why)
+    wake(change, run)
+
+
+def record(dispatch: Dispatch, reply: actions.Reply | BaseException) -> None:
+    """Write what became of an Attempt: the provider's clear yes or no, still working, or doubt. Never a guess (R23).
+
+    Also under a lost Lease and beside an ended Run: a reply is evidence whoever carries it (R29).
+    """
+    with opened(permissions.system("provider", dispatch.tenant_id)) as change:
+        run, effect = locked(change, dispatch.effect_id)
+        attempt = Attempt.objects.get(pk=dispatch.attempt_id)
+        told = read_reply(dispatch.action, reply)
+        if attempt.replied_at is None:
+            attempt.replied_at, attempt.reply = change.now(), told["finding"]
+            attempt.save(update_fields=["replied_at", "reply"])
+        newest = attempt.number == _last_number(effect)
+        conclude(change, run, effect, attempt=attempt, newest=newest, grade="observed", source="reply", **told)

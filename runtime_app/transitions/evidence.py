@@ -1,0 +1,141 @@
+"""Evidence settles Effects; time and permission never do (R23-R25). Append-only, graded, all of it kept."""
+
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from .. import actions, canonical, states
+from ..errors import InvalidInput, InvalidResponse
+from ..models import Attempt, Effect, Evidence, Request, Response, Run
+from ..models.effects import GRADES
+from ..permissions import Actor
+from ..responses import Finding
+from .change import Change
+from .continuing import wake
+from .raising import raise_unknown
+from .resolving import resolve
+
+REFERENCE_BYTES = 2_000
+
+
+def locked(change: Change, effect_id: UUID) -> tuple[Run, Effect]:
+    """Session, Run, the pending Request about it, Effect: locked in order by one id (R05)."""
+    seen = Effect.objects.values("session_id", "run_id").get(pk=effect_id)
+    change.lock_session(seen["session_id"])
+    run = change.lock(Run, seen["run_id"])
+    list(Request.objects.select_for_update(no_key=True).filter(effect_id=effect_id, state="pending"))
+    return run, change.lock(Effect, effect_id)
+
+
+def conclude(
+    change: Change, run: Run, effect: Effect, *, finding: str, grade: str, source: str, attempt: Attempt | None = None,
+    newest: bool = True, by: Response | None = None, reference: str = "", statement: str = "",
+) -> None:  # fmt: skip
+    """Keep the statement as evidence, and settle the Effect if it is conclusive and the Effect is open (R24, R25)."""
+    settled = effect.state in states.SETTLED
+    actor = change.context.actor
+    Evidence.objects.create(
+        tenant_id=effect.tenant_id, effect_id=effect.pk, attempt=attempt, grade=grade, finding=finding, source=source,
+        user_id=by.user_id if by else None, name=actor.name, reference=reference, statement=statement,
+        late=settled or run.state in states.ENDED,
+    )  # fmt: skip
+    change.note(
+        "evidence.added", run=run, subject=effect.pk, grade=grade, finding=finding, source=source, reference=reference
+    )
+    if finding in ("committed", "not_committed"):
+        if not settled or effect.disputed and by:
+            _settle(change, run, effect, finding, actor)
+        elif effect.state != finding:
+            _dispute(change, run, effect, grade)
+    elif settled or not newest:
+        return
+    elif finding == "working":
+        raise_unknown(change, run, effect)
+    elif effect.state == "in_flight" and source == "reply":
+        doubt(change, run, effect)
+
+
+def _settle(change: Change, run: Run, effect: Effect, finding: str, actor: Actor) -> None:
+    effect.state, effect.disputed, effect.settled_at = finding, False, change.now()
+    effect.recovering, effect.recovering_since, effect.recovering_by, effect.probe_at = "", None, "", None
+    effect.save(
+        update_fields=["state", "disputed", "settled_at", "recovering", "recovering_since", "recovering_by", "probe_at"]
+    )
+    change.note(f"effect.{finding}", run=run, subject=effect.pk)
+    asked = Request.objects.filter(effect_id=effect.pk, state="pending").first()
+    if asked:
+        resolve(change, run, asked, "settled", actor.name)
+    wake(change, run)
+
+
+def _dispute(change: Change, run: Run, effect: Effect, grade: str) -> None:
+    """Evidence of the same or a higher grade says the opposite: both stand, and a person settles it (R25)."""
+    standing = Evidence.objects.filter(effect_id=effect.pk, finding=effect.state).values_list("grade", flat=True)
+    if effect.disputed or GRADES.index(grade) < max(map(GRADES.index, standing), default=-1):
+        return
+    effect.disputed = True
+    effect.save(update_fields=["disputed"])
+    change.note("effect.disputed", run=run, subject=effect.pk)
+    raise_unknown(change, run, effect)
+
+
+def doubt(change: Change, run: Run, effect: Effect) -> None:
+    """It may have happened, or not: the Effect is uncertain, and exactly one pending Request asks (R23)."""
+    effect.state, effect.uncertain_at = "uncertain", change.now()
+    effect.save(update_fields=["state", "uncertain_at"])
+    change.note("effect.uncertain", run=run, subject=effect.pk)
+    raise_unknown(change, run, effect)
+
+
+def attest(change: Change, run: Run, request: Request, effect: Effect, said: Response, finding: Finding) -> None:
+    """A person's statement, with a reference (R24). `unknown` is kept, and the Request stays pending (R25)."""
+    if finding.outcome not in request.accepts["finding"]:
+        raise InvalidResponse(
+            f"A finding is one of {', '.join(request.accepts['finding'])}.",
+            fields={"finding": "choose one of the three"},
+        )
+    if wrong := canonical.fault(finding.reference):
+        raise InvalidInput(f"The reference {wrong}.", fields={"reference": wrong})
+    if len(finding.reference.encode()) > REFERENCE_BYTES:
+        raise InvalidInput(f"The reference is longer than {REFERENCE_BYTES:,} bytes.", reason="too_large")
+    if finding.outcome != "unknown" and not finding.reference.strip():
+        raise InvalidResponse(
+            "A finding needs a reference.",
+            fields={"reference": "Say where this can be looked up: an identifier or a link."},
+        )
+    if finding.outcome == "not_committed" and (until := unproven_until(change, effect)):
+        early = f"Too early to say that it did not happen: look again after {until:%H:%M:%S} UTC."
+        raise InvalidResponse("It may still be sent.", fields={"finding": early})
+    settles = finding.outcome != "unknown"
+    said.content = {"outcome": finding.outcome, "reference": finding.reference}
+    said.recorded = {"request": str(request.pk), "state": "resolved" if settles else "pending"}
+    said.recorded["outcome"] = "settled" if settles else None
+    said.save(force_insert=True)
+    conclude(
+        change, run, effect, finding=finding.outcome, grade="attested", source="statement", by=said,
+        reference=printable(finding.reference), statement=said.message,
+    )  # fmt: skip
+
+
+def unproven_until(change: Change, effect: Effect) -> datetime | None:
+    """Until when "it did not happen" proves nothing: the last Attempt's send-by time, and the provider's stated lag."""
+    action = actions.registered(effect.action_name)
+    last = Attempt.objects.filter(effect_id=effect.pk).order_by("-number").values_list("send_by", flat=True).first()
+    if last is None:
+        return None
+    until = last + (action.lag if action else timedelta(0))
+    return until if until > change.now() else None
+
+
+def read_reply(action: actions.Action, reply) -> dict:
+    if isinstance(reply, action.nothing_sent):
+        return {"finding": "not_committed", "statement": f"Nothing was sent: {type(reply).__name__}."}
+    if isinstance(reply, BaseException):
+        return {"finding": "unknown", "statement": f"No conclusive reply: {type(reply).__name__}."}
+    if not isinstance(reply, (actions.Committed, actions.NotCommitted, actions.Working, actions.Unknown)):
+        return {"finding": "unknown", "statement": f"The reply could not be read: {type(reply).__name__}."}
+    return {"finding": reply.finding, "reference": printable(reply.reference), "statement": printable(reply.statement)}
+
+
+def printable(text) -> str:
+    """A provider's words, kept in a form that can be stored whatever they hold (B84)."""
+    return str(text).encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")[:4000]
