@@ -3,8 +3,8 @@
 from .cancellation import cancel, stopped
 from .dispatching import Dispatch, intend, record
 from .raising import Ask, Question, Wait, check
-from .remedies import Recovery, recovered, recovering
 from .refusals import record_refusal
+from .remedies import Recovery, recovered, recovering
 from .responding import respond
 from .runs import NewEntry, Turn, beat, claim, finish, give_back, journal, leave, start, suspend, waits_of
 from .sweeping import sweep

@@ -1,15 +1,12 @@
 """Cancelling stops what can still stop, and is honest about the rest (R28-R32)."""
 
-import json
-from hashlib import sha256
 
-from .. import canonical, permissions, states
-from ..errors import InvalidInput, InvalidResponse, LeaseLost, RunEnded
-from ..ids import parse_id
+from .. import permissions, states
+from ..errors import LeaseLost, RunEnded
 from ..models import Response, Run
 from .change import Change, opened, transition
 from .continuing import end, open_effects
-from .responding import MESSAGE_BYTES, earlier_response
+from .resolving import earlier_response, said_of
 
 
 @transition("cancel", "run_id")
@@ -22,7 +19,7 @@ def cancel(change: Change, *, run_id, response_id, reason: str = "") -> Response
     found = permissions.find(Run, context, run_id)
     change.lock_session(found.session_id)
     run = change.lock(Run, found.pk)
-    said = _said(run, response_id, reason)
+    said = said_of("cancel", run.pk, response_id, reason, run=run)
     if earlier := earlier_response(context, said):
         return earlier
     if refused := permissions.may_operate(context, run.environment_id):
@@ -39,21 +36,6 @@ def cancel(change: Change, *, run_id, response_id, reason: str = "") -> Response
     said.recorded = {"run": str(run.pk), "state": run.state, "uncertain": [str(pk) for pk in open_effects(run)]}
     said.save(force_insert=True)
     return said
-
-
-def _said(run: Run, response_id, reason: str) -> Response:
-    parsed = parse_id(response_id)
-    if parsed is None:
-        raise InvalidResponse("The response_id is not a UUID.", fields={"response_id": "not a UUID"})
-    if wrong := canonical.fault(reason):
-        raise InvalidInput(f"The reason {wrong}.", fields={"message": wrong})
-    if len(reason.encode()) > MESSAGE_BYTES:
-        raise InvalidInput(f"The reason is longer than {MESSAGE_BYTES:,} bytes.", reason="too_large")
-    text = json.dumps([str(run.pk), "cancel", reason])
-    return Response(
-        tenant_id=run.tenant_id, session_id=run.session_id, run_id=run.pk, kind="cancel", response_id=parsed,
-        message=reason, same=sha256(text.encode()).hexdigest(),
-    )  # fmt: skip
 
 
 def _stop(change: Change, run: Run, said: Response) -> None:

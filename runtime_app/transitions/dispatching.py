@@ -10,8 +10,8 @@ from .. import actions, permissions, states
 from ..failpoints import failpoint
 from ..models import Attempt, Effect, Environment, Grant, Request, Run
 from .change import Change, opened
-from .continuing import wake, withdraw
-from .evidence import conclude, locked, read_reply
+from .continuing import revoke, wake
+from .evidence import conclude, locked, read_reply, wake_recoverers
 from .granting import drift
 from .raising import raise_anew
 
@@ -31,22 +31,27 @@ class Dispatch:
     deadline: float
 
 
-def known_actions() -> Q:
-    """Only what this process has the code for, in that version, is dispatched or probed by it."""
+def known_actions(of: str = "") -> Q:
+    """Only what this process has the code for, in that version or one that continues it, is sent or probed by it."""
     known = Q(pk=None)
-    for name in actions.names():
-        known |= Q(action_name=name, action_version=actions.registered(name).version)
+    for action in map(actions.registered, actions.names()):
+        versions = [action.version, *action.continues]
+        known |= Q(**{f"{of}action_name": action.name, f"{of}action_version__in": versions})
     return known
 
 
+# ---------------------------------------------------------------- dispatch
+
+
 def intend(worker_id: UUID) -> Dispatch | None:
-    """Write the dispatch intent of the next prepared Effect: the one commit that consumes its Grant. After it, send."""
+    """Write the dispatch intent for the next unused Grant: the one commit that consumes it. After it, send."""
     while True:
         with opened() as change:
-            prepared = Effect.objects.filter(
-                known_actions(), state="prepared", environment__held_at=None, run__state="waiting"
-            ).order_by("prepared_at")
-            pk = change.lock_first("worker", prepared.values_list("pk", "tenant_id", "session_id")[:8])
+            unused = Grant.objects.filter(
+                known_actions("request__"), state="unused", run__state="waiting", run__held_at=None,
+                run__environment__held_at=None,
+            ).order_by("made_at")  # fmt: skip
+            pk = change.lock_first("worker", unused.values_list("pk", "tenant_id", "run__session_id")[:8])
             if pk is None:
                 return None
             dispatch = _intend(change, pk, worker_id)
@@ -55,17 +60,18 @@ def intend(worker_id: UUID) -> Dispatch | None:
 
 
 def _intend(change: Change, pk: UUID, worker_id: UUID) -> Dispatch | None:
-    seen = Effect.objects.values("run_id", "request_id").get(pk=pk)
+    seen = Grant.objects.values("run_id", "request_id").get(pk=pk)
     run = change.lock(Run, seen["run_id"])
     request = change.lock(Request, seen["request_id"])
-    effect = change.lock(Effect, pk)
+    prepared = Effect.objects.filter(request_id=request.pk).values_list("pk", flat=True).first()
+    effect = change.lock(Effect, request.effect_id or prepared)
     # last, so that a hold that has returned is complete: nothing it did not see is dispatched after it (R16)
     environment = Environment.objects.raw(
         "select * from runtime_app_environment where id = %s for share", [effect.environment_id]
     )[0]
-    if effect.state != "prepared" or environment.held_at or run.state in states.ENDED or run.cancel_requested_at:
+    grant = Grant.objects.get(pk=pk)
+    if grant.state != "unused" or environment.held_at or run.state in states.ENDED or run.cancel_requested_at:
         return None
-    grant = Grant.objects.get(request_id=request.pk)
     if why := drift(change, run, request, effect, grant, environment):
         _void(change, run, request, effect, why)
         return None
@@ -98,8 +104,9 @@ def _last_number(effect: Effect) -> int:
 
 def _void(change: Change, run: Run, request: Request, effect: Effect, why: str) -> None:
     """What was approved is not what would be sent now, or not by whom: nothing is sent, it is asked anew (R16)."""
-    withdraw(change, run, effect, why)
-    raise_anew(change, run, request, because=why)
+    revoke(change, run, request, why)
+    if not request.effect_id or effect.state == "uncertain":
+        raise_anew(change, run, request, because=why)
     wake(change, run)
 
 
@@ -111,9 +118,10 @@ def record(dispatch: Dispatch, reply: actions.Reply | BaseException) -> None:
     with opened(permissions.system("provider", dispatch.tenant_id)) as change:
         run, effect = locked(change, dispatch.effect_id)
         attempt = Attempt.objects.get(pk=dispatch.attempt_id)
-        told = read_reply(dispatch.action, reply)
+        read = read_reply(dispatch.action, reply)
         if attempt.replied_at is None:
-            attempt.replied_at, attempt.reply = change.now(), told["finding"]
+            attempt.replied_at, attempt.reply = change.now(), read["finding"]
             attempt.save(update_fields=["replied_at", "reply"])
         newest = attempt.number == _last_number(effect)
-        conclude(change, run, effect, attempt=attempt, newest=newest, grade="observed", source="reply", **told)
+        conclude(change, run, effect, attempt=attempt, newest=newest, grade="observed", source="reply", **read)
+        wake_recoverers(change, effect)

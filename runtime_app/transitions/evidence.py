@@ -4,14 +4,14 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from .. import actions, canonical, states
-from ..errors import InvalidInput, InvalidResponse
+from ..errors import InvalidInput, InvalidResponse, NotAuthorized
 from ..models import Attempt, Effect, Evidence, Request, Response, Run
 from ..models.effects import GRADES
 from ..permissions import Actor
 from ..responses import Finding
 from .change import Change
 from .continuing import wake
-from .raising import raise_unknown
+from .raising import block_on, raise_unknown
 from .resolving import resolve
 
 REFERENCE_BYTES = 2_000
@@ -26,17 +26,24 @@ def locked(change: Change, effect_id: UUID) -> tuple[Run, Effect]:
     return run, change.lock(Effect, effect_id)
 
 
+def wake_recoverers(change: Change, effect: Effect) -> None:
+    """A Run that sent this Effect again goes on when its Attempt is no longer in flight (R24)."""
+    again = Run.objects.filter(recovers_id=effect.pk, recovery="redispatch", state="waiting")
+    for pk in again.order_by("pk").values_list("pk", flat=True):
+        wake(change, change.lock(Run, pk))
+
+
 def conclude(
     change: Change, run: Run, effect: Effect, *, finding: str, grade: str, source: str, attempt: Attempt | None = None,
-    newest: bool = True, by: Response | None = None, reference: str = "", statement: str = "",
-) -> None:  # fmt: skip
+    newest: bool = True, by: Response | None = None, reference: str = "", statement: str = "", message_id: str = "",
+) -> Evidence:  # fmt: skip
     """Keep the statement as evidence, and settle the Effect if it is conclusive and the Effect is open (R24, R25)."""
     settled = effect.state in states.SETTLED
     actor = change.context.actor
-    Evidence.objects.create(
+    kept = Evidence.objects.create(
         tenant_id=effect.tenant_id, effect_id=effect.pk, attempt=attempt, grade=grade, finding=finding, source=source,
         user_id=by.user_id if by else None, name=actor.name, reference=reference, statement=statement,
-        late=settled or run.state in states.ENDED,
+        late=settled or run.state in states.ENDED, message_id=message_id,
     )  # fmt: skip
     change.note(
         "evidence.added", run=run, subject=effect.pk, grade=grade, finding=finding, source=source, reference=reference
@@ -46,12 +53,12 @@ def conclude(
             _settle(change, run, effect, finding, actor)
         elif effect.state != finding:
             _dispute(change, run, effect, grade)
-    elif settled or not newest:
-        return
-    elif finding == "working":
+    elif finding == "working" and newest and effect.state == "in_flight":
         raise_unknown(change, run, effect)
-    elif effect.state == "in_flight" and source == "reply":
+        schedule_probe(change, effect)
+    elif effect.state == "in_flight" and newest and source == "reply":
         doubt(change, run, effect)
+    return kept
 
 
 def _settle(change: Change, run: Run, effect: Effect, finding: str, actor: Actor) -> None:
@@ -79,11 +86,28 @@ def _dispute(change: Change, run: Run, effect: Effect, grade: str) -> None:
 
 
 def doubt(change: Change, run: Run, effect: Effect) -> None:
-    """It may have happened, or not: the Effect is uncertain, and exactly one pending Request asks (R23)."""
+    """It may have happened, or not: the Effect is uncertain, and exactly one pending Request asks (R23). With nobody on
+    the line it is probed until its deadline, then the Run ends `blocked` on it (R35)."""
     effect.state, effect.uncertain_at = "uncertain", change.now()
     effect.save(update_fields=["state", "uncertain_at"])
     change.note("effect.uncertain", run=run, subject=effect.pk)
     raise_unknown(change, run, effect)
+    if run.interactive or run.state != "waiting":
+        return
+    if not (effect.deadline_at and effect.deadline_at > change.now() and schedule_probe(change, effect)):
+        block_on(change, run, effect)
+
+
+def schedule_probe(change: Change, effect: Effect) -> bool:
+    """When it is asked next: 1 s after the first doubt, then twice as long each time, at most 5 minutes. False: its
+    action has no probe."""
+    action = actions.registered(effect.action_name)
+    if not (action and action.probe):
+        return False
+    effect.probe_at = change.now() + timedelta(seconds=min(2**effect.probes, 300))
+    effect.save(update_fields=["probe_at"])
+    change.log.work("probe")
+    return True
 
 
 def attest(change: Change, run: Run, request: Request, effect: Effect, said: Response, finding: Finding) -> None:
@@ -105,6 +129,10 @@ def attest(change: Change, run: Run, request: Request, effect: Effect, said: Res
     if finding.outcome == "not_committed" and (until := unproven_until(change, effect)):
         early = f"Too early to say that it did not happen: look again after {until:%H:%M:%S} UTC."
         raise InvalidResponse("It may still be sent.", fields={"finding": early})
+    if effect.disputed and Evidence.objects.filter(effect_id=effect.pk, user_id=change.context.user_id).exists():
+        raise NotAuthorized(
+            "You attested one side of this dispute. Another operator has to settle it.", stake="you attested one side"
+        )
     settles = finding.outcome != "unknown"
     said.content = {"outcome": finding.outcome, "reference": finding.reference}
     said.recorded = {"request": str(request.pk), "state": "resolved" if settles else "pending"}

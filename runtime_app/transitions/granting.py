@@ -6,6 +6,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from .. import canonical, permissions, policies
+from ..events import current_epoch
 from ..models import Effect, Environment, Grant, Request, Response, Run
 from .change import Change
 
@@ -17,19 +18,22 @@ def grant(change: Change, run: Run, request: Request, *, by_policy: bool = False
         tenant_id=run.tenant_id, request_id=request.pk, run_id=run.pk, digest=request.digest, by_policy=by_policy,
         epoch=run.epoch, expires_at=now + timedelta(seconds=request.policy["grant_for"]),
     )  # fmt: skip
+    change.note("grant.made", run=run, subject=made.pk, digest=request.digest, expires_at=made.expires_at.isoformat())
+    change.log.work("effect")
+    if request.effect_id:  # a redispatch: the Effect is there, and its Grant prepares nothing (R24)
+        return
     effect = Effect.objects.create(
         tenant_id=run.tenant_id, session_id=run.session_id, run_id=run.pk, environment_id=request.environment_id,
         request_id=request.pk, action_name=request.action_name, action_version=request.action_version,
         action_hash=request.action_hash, epoch=run.epoch,
+        compensates_id=run.recovers_id if run.recovery == "compensate" else None,
     )  # fmt: skip
-    change.note("grant.made", run=run, subject=made.pk, digest=request.digest, expires_at=made.expires_at.isoformat())
     change.note("effect.prepared", run=run, subject=effect.pk, action=effect.action_name)
-    change.log.work("effect")
 
 
-def unaccepted(tenant_id: UUID, action_hash: str) -> UUID | None:
+def unaccepted(tenant_id: UUID, action_hash: str, besides: UUID | None = None) -> UUID | None:
     """An Effect of an equal Action that nobody knows the outcome of, and nobody accepted as such (R24)."""
-    doubtful = Effect.objects.filter(tenant_id=tenant_id, action_hash=action_hash, accepted_at=None)
+    doubtful = Effect.objects.filter(tenant_id=tenant_id, action_hash=action_hash, accepted_at=None).exclude(pk=besides)
     return doubtful.filter(Q(state="uncertain") | Q(disputed=True)).values_list("pk", flat=True).first()
 
 
@@ -48,13 +52,17 @@ def drift(
         return "what would be sent is not the action that was approved"
     if bound["environment"]["name"] != environment.name:
         return "the environment was renamed since"
+    if request.effect_id and effect.state != "uncertain":
+        return "its outcome was established meanwhile"
+    if made.epoch != current_epoch():
+        return "this installation's data began a new epoch since"
     if made.expires_at <= change.now():
         return "the approval expired before it was sent"
     policy = policies.applying(environment, request.action_name)
     if policy["verdict"] == "deny":
         return "the policy now denies this action"
     if policy["verdict"] == "allow":
-        if not unaccepted(run.tenant_id, request.action_hash):
+        if not unaccepted(run.tenant_id, request.action_hash, request.effect_id):
             return None
         if made.by_policy:
             return "nobody knows what became of an equal action"

@@ -113,6 +113,7 @@ def raise_anew(change: Change, run: Run, request: Request, because: str) -> Requ
     fresh = _approval(
         change, run, environment, key=request.key, name=action.name, version=action.version,
         parameters=parameters, claim=request.claim,
+        effect=Effect.objects.get(pk=request.effect_id) if request.effect_id else None,
     )  # fmt: skip
     fresh.described = fresh.described | {"because": because}
     _follow(change, run, fresh, request)
@@ -122,6 +123,19 @@ def raise_anew(change: Change, run: Run, request: Request, because: str) -> Requ
     fresh.save(force_insert=True)
     announce(change, run, fresh)
     return fresh
+
+
+def raise_recovery(change: Change, run: Run, *, name: str, parameters: bytes, effect: Effect | None) -> Request:
+    """The ask of a Run that recovers an Effect. With `effect`: to send that one again, under its key (R24)."""
+    environment = Environment.objects.get(pk=run.environment_id)
+    version = actions.registered(name).version
+    request = _approval(
+        change, run, environment, key=run.recovery, name=name, version=version, parameters=parameters, claim="",
+        effect=effect,
+    )  # fmt: skip
+    request.save(force_insert=True)
+    announce(change, run, request)
+    return request
 
 
 def _bound(change: Change, run: Run, environment: Environment, wait: Wait) -> Request:
@@ -145,17 +159,17 @@ def _bound(change: Change, run: Run, environment: Environment, wait: Wait) -> Re
     )  # fmt: skip
 
 
-def _approval(change, run, environment, *, key, name, version, parameters, claim) -> Request:
+def _approval(change, run, environment, *, key, name, version, parameters, claim, effect=None, pk=None) -> Request:
     """The bound Action: its bytes are made here, once, and digested with the ids (R14-R16)."""
     actor = Instance.objects.only("agent").get(pk=run.instance_id)
     bound = actions.action_bytes(
         name=name, version=version, environment=environment, actor=str(actor.pk), parameters=parameters
     )
-    pk = uuid7()
+    pk = pk or uuid7()
     digest = canonical.digest(tenant=run.tenant_id, session=run.session_id, run=run.pk, request=pk, action_bytes=bound)
     same = actions.action_hash(name=name, environment=str(environment.pk), parameters=parameters)
     policy = policies.applying(environment, name)
-    if policy["verdict"] == "allow" and (doubt := unaccepted(run.tenant_id, same)):
+    if policy["verdict"] == "allow" and (doubt := unaccepted(run.tenant_id, same, effect and effect.pk)):
         # an equal Action may have happened already: nobody sends it again unasked (R24)
         policy = policy | {"verdict": "ask", "because_of": str(doubt)}
     now = change.now()
@@ -163,7 +177,7 @@ def _approval(change, run, environment, *, key, name, version, parameters, claim
         id=pk, tenant_id=run.tenant_id, session_id=run.session_id, run_id=run.pk, environment_id=run.environment_id,
         kind="wait_approval", key=key, action_name=name, action_version=version, action_bytes=bound, action_hash=same,
         digest=digest, described=actions.described(actions.registered(name)), claim=claim, policy=policy,
-        epoch=run.epoch,
+        epoch=run.epoch, effect_id=effect and effect.pk,
         accepts={"approve": {"digest": digest}, "deny": {"digest": digest}},
         expires_at=now + timedelta(seconds=policy["request_for"]),
     )  # fmt: skip
@@ -229,15 +243,19 @@ def raise_unknown(change: Change, run: Run, effect: Effect) -> None:
         stops=run.state == "waiting",
         accepts={
             "finding": ["committed", "not_committed", "unknown"],
-            "recover": [each["name"] for each in actions.recoveries(action)],
+            "recover": [each["name"] for each in actions.recoveries(action, compensates=bool(effect.compensates_id))],
         },
     )  # fmt: skip
     request.save(force_insert=True)
     announce(change, run, request)
-    if not run.interactive and run.state == "waiting":
-        Blocker.objects.create(
-            tenant_id=run.tenant_id, session_id=run.session_id, run_id=run.pk, kind="wait_effect", effect=effect.pk,
-            action_name=effect.action_name, action_version=effect.action_version, described=request.described,
-            unblocks="Establish whether it happened, then start the job again.",
-        )  # fmt: skip
-        end(change, run, "blocked", reason="The outcome of an effect is unknown.", blocker="wait_effect")
+
+
+def block_on(change: Change, run: Run, effect: Effect) -> None:
+    """Nobody is on the line to establish what happened: the Run ends `blocked`, its `wait_effect` stays answerable (R35)."""
+    Blocker.objects.create(
+        tenant_id=run.tenant_id, session_id=run.session_id, run_id=run.pk, kind="wait_effect", effect=effect.pk,
+        action_name=effect.action_name, action_version=effect.action_version,
+        described=actions.described(actions.registered(effect.action_name)),
+        unblocks="Establish whether it happened, then start the job again.",
+    )  # fmt: skip
+    end(change, run, "blocked", reason="The outcome of an effect is unknown.", blocker="wait_effect")

@@ -4,18 +4,18 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
-from django.db.models import Q
 from pydantic import BaseModel
 
-from .. import actions, permissions
+from .. import actions, canonical, permissions, states
 from ..errors import InvalidResponse, StaleRequest
 from ..models import Effect, Request, Response, Run
 from ..responses import Recover
-from .change import Change, opened
+from .change import Change, opened, transition
 from .continuing import wake
 from .dispatching import known_actions
-from .evidence import conclude, locked, told, unproven_until
-from .resolving import resolve
+from .evidence import conclude, locked, read_reply, schedule_probe, unproven_until
+from .raising import raise_recovery
+from .resolving import earlier_response, resolve, said_of
 
 PROBE_FOR = timedelta(seconds=60)  # a probe that said nothing for so long may be taken up by another worker
 
@@ -53,12 +53,73 @@ def start_recovery(
 ) -> None:
     """Record it and let a worker do it. The Request stays pending until what was found settles the Effect (R24)."""
     _start(effect, request, said, recover.action)
+    if recover.action == "probe":
+        _mark(change, run, effect, said, "probe", probe_at=change.now())
+        change.log.work("probe")
+    else:
+        _send(change, run, effect, said, recover.action)
     said.save(force_insert=True)
-    effect.recovering, effect.recovering_since, effect.recovering_by = recover.action, change.now(), said.name
-    effect.probe_at = None
+
+
+@transition("compensate", "effect_id")
+def compensate(change: Change, *, effect_id, response_id, message: str = "") -> Response:
+    """Start the compensation of an Effect that happened: an Effect of its own, under its own action's policy (R24).
+
+    Raises NotFound, NotAuthorized, InvalidResponse, StaleRequest (recovering), IdempotencyConflict.
+    """
+    context = change.context
+    found = permissions.find(Effect, context, effect_id)
+    change.lock_session(found.session_id)
+    run = change.lock(Run, found.run_id)
+    effect = change.lock(Effect, found.pk)
+    said = said_of("compensate", effect.pk, response_id, message, run=run)
+    if earlier := earlier_response(context, said):
+        return earlier
+    if refused := permissions.may_operate(context, effect.environment_id):
+        raise refused
+    offered = [each["name"] for each in actions.recoveries(actions.registered(effect.action_name))]
+    if effect.state != "committed" or effect.compensates_id or "compensate" not in offered:
+        raise InvalidResponse(
+            "This effect cannot be compensated.",
+            fields={"recovery": "only what happened, once, and where the action has a registered compensation"},
+        )
+    undone = Effect.objects.filter(compensates_id=effect.pk).exclude(state__in=["withdrawn", "not_committed"])
+    if effect.recovering or undone.exists():
+        by = effect.recovering_by or "somebody"
+        raise StaleRequest(f"{by} already started its compensation.", reason="recovering", by=by)
+    said.name, said.user_id = context.actor.name, context.user_id
+    _send(change, run, effect, said, "compensate")
+    said.save(force_insert=True)
+    return said
+
+
+def _mark(change: Change, run: Run, effect: Effect, said: Response, name: str, probe_at=None) -> None:
+    effect.recovering, effect.recovering_since, effect.recovering_by = name, change.now(), said.name
+    effect.probe_at = probe_at
     effect.save(update_fields=["recovering", "recovering_since", "recovering_by", "probe_at"])
-    change.note("effect.recovering", run=run, subject=effect.pk, action=recover.action)
-    change.log.work("probe")
+    change.note("effect.recovering", run=run, subject=effect.pk, action=name)
+
+
+def _send(change: Change, run: Run, effect: Effect, said: Response, name: str) -> None:
+    """What sends is a Run of its own, started by this operator, linked, asking for its own Grant (R24)."""
+    action = actions.registered(effect.action_name)
+    parameters = Request.objects.get(pk=effect.request_id).parameters
+    if name == "compensate":
+        undone, action = action, actions.registered(action.compensation)
+        parameters = action.bind(canonical.dump(undone.compensating(undone.parsed(parameters))))
+    _mark(change, run, effect, said, name)
+    now = change.now()
+    again = Run(
+        tenant_id=run.tenant_id, session_id=run.session_id, environment_id=run.environment_id,
+        instance_id=run.instance_id, agent=run.agent, agent_version=run.agent_version, recovers_id=effect.pk,
+        recovery=name, message=f"{action.title}: {name} effect {effect.pk}", initiator_id=said.user_id,
+        initiator_name=said.name, epoch=run.epoch, state="waiting", waiting_since=now, started_at=now,
+    )  # fmt: skip
+    again.save(force_insert=True)
+    change.note("run.started", run=again, recovery=name, recovers=str(effect.pk))
+    raise_recovery(change, again, name=action.name, parameters=parameters, effect=effect if name == "redispatch" else None)
+    said.recorded = (said.recorded or {}) | {"run": str(again.pk)}
+    wake(change, again)
 
 
 def accept_uncertainty(change: Change, run: Run, request: Request, effect: Effect, said: Response) -> None:
@@ -79,16 +140,16 @@ def accept_uncertainty(change: Change, run: Run, request: Request, effect: Effec
 
 
 def recovering(worker_id: UUID) -> Recovery | None:
-    """Take the next probe that was asked for."""
+    """Take the next probe that is due: one that a person asked for, or one of a schedule (R24, R35)."""
     with opened() as change:
         now = change.now()
-        asked = Effect.objects.filter(known_actions(), Q(probe_at=None) | Q(probe_at__lte=now), recovering="probe")
-        seen = asked.order_by("recovering_since").values("pk", "tenant_id").first()
+        due = Effect.objects.filter(known_actions(), probe_at__lte=now).order_by("probe_at")
+        seen = due.values("pk", "tenant_id").first()
         if seen is None:
             return None
         change.act(permissions.system("worker", seen["tenant_id"]))
         run, effect = locked(change, seen["pk"])
-        if effect.recovering != "probe" or effect.probe_at and effect.probe_at > now:
+        if effect.probe_at is None or effect.probe_at > now or effect.state in states.SETTLED and not effect.disputed:
             return None
         effect.probe_at, effect.probes = now + PROBE_FOR, effect.probes + 1
         effect.save(update_fields=["probe_at", "probes"])
@@ -104,17 +165,26 @@ def recovered(recovery: Recovery, found: actions.Reply | BaseException) -> None:
     """Keep what the probe found; settle the Effect where that is conclusive."""
     with opened(permissions.system("probe", recovery.tenant_id)) as change:
         run, effect = locked(change, recovery.effect_id)
-        told = told(_Probe, found)
+        read = read_reply(_Probe, found)
         until = unproven_until(change, effect)
-        if told["finding"] == "not_committed" and until:
-            told["finding"] = "unknown"
-            told["statement"] = (
-                f"Not found, which proves nothing before {until:%H:%M:%S} UTC. {told['statement']}".strip()
+        if read["finding"] == "not_committed" and until:
+            read["finding"] = "unknown"
+            read["statement"] = (
+                f"Not found, which proves nothing before {until:%H:%M:%S} UTC. {read['statement']}".strip()
             )
+        effect.probe_at = None
         if effect.recovering == "probe":
-            effect.recovering, effect.recovering_since, effect.recovering_by, effect.probe_at = "", None, "", None
-            effect.save(update_fields=["recovering", "recovering_since", "recovering_by", "probe_at"])
-        conclude(change, run, effect, grade="observed", source="probe", **told)
+            effect.recovering, effect.recovering_since, effect.recovering_by = "", None, ""
+        effect.save(update_fields=["recovering", "recovering_since", "recovering_by", "probe_at"])
+        conclude(change, run, effect, grade="observed", source="probe", **read)
+        _probe_on(change, run, effect)
+
+
+def _probe_on(change: Change, run: Run, effect: Effect) -> None:
+    """While in flight, and for a job with nobody on the line, the provider is asked again until the deadline (R35)."""
+    waits = effect.state == "in_flight" or effect.state == "uncertain" and not run.interactive and run.state == "waiting"
+    if waits and effect.deadline_at > change.now():
+        schedule_probe(change, effect)
 
 
 class _Probe:

@@ -1,8 +1,15 @@
 """Pending or not, and the one write that resolves a Request (R08)."""
 
-from ..errors import StaleRequest
-from ..models import Request, Run
+import json
+from hashlib import sha256
+
+from .. import canonical, permissions
+from ..errors import IdempotencyConflict, InvalidInput, InvalidResponse, StaleRequest
+from ..ids import parse_id
+from ..models import Request, Response, Run
 from .change import Change
+
+MESSAGE_BYTES = 20_000
 
 
 def still_pending(change: Change, request: Request) -> None:
@@ -31,3 +38,30 @@ def resolve(change: Change, run: Run, request: Request, outcome: str, by: str) -
     request.state, request.outcome, request.resolved_by, request.resolved_at = "resolved", outcome, by, change.now()
     request.save(update_fields=["state", "outcome", "resolved_by", "resolved_at"])
     change.note("request.resolved", run=run, subject=request.pk, request_kind=request.kind, outcome=outcome, by=by)
+
+
+def said_of(kind: str, subject, response_id, message: str, *, run: Run | None = None, session_id=None, **facts) -> Response:
+    """What one actor says outside a Request, with the hash that a repeat must equal (R09). `tenant_id` and `session_id`
+    come from the Run, or are given."""
+    parsed = parse_id(response_id)
+    if parsed is None:
+        raise InvalidResponse("The response_id is not a UUID.", fields={"response_id": "not a UUID"})
+    if wrong := canonical.fault(message):
+        raise InvalidInput(f"The message {wrong}.", fields={"message": wrong})
+    if len(message.encode()) > MESSAGE_BYTES:
+        raise InvalidInput(f"The message is longer than {MESSAGE_BYTES:,} bytes.", reason="too_large")
+    text = json.dumps([str(subject), kind, message, facts], sort_keys=True, default=str)
+    return Response(
+        tenant_id=run.tenant_id if run else facts["tenant_id"], session_id=run.session_id if run else session_id,
+        run_id=run.pk if run else None, kind=kind, response_id=parsed, message=message,
+        same=sha256(text.encode()).hexdigest(),
+    )  # fmt: skip
+
+
+def earlier_response(context, said: Response) -> Response | None:
+    """What this actor recorded under this response_id; IdempotencyConflict if it was something else (R09)."""
+    mine = permissions.visible(Response, context).filter(user_id=context.user_id)
+    earlier = mine.filter(response_id=said.response_id).first()
+    if earlier and earlier.same != said.same:
+        raise IdempotencyConflict("This response_id was already used for another response. Nothing was changed.")
+    return earlier

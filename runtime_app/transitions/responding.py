@@ -13,11 +13,10 @@ from .continuing import wake
 from .evidence import attest
 from .granting import grant
 from .remedies import accept_uncertainty, start_recovery
-from .resolving import resolve, stale, still_pending
+from .resolving import MESSAGE_BYTES, earlier_response, resolve, stale, still_pending
 
 KIND_OF = {Answer: "answer", Approve: "approve", Deny: "deny", Finding: "finding", Recover: "recover"}
 ANSWERS = {"wait_user": (Answer,), "wait_approval": (Approve, Deny), "wait_effect": (Finding, Recover)}
-MESSAGE_BYTES = 20_000
 
 
 @transition("respond", "resume.request_id")
@@ -81,16 +80,7 @@ def _said(resume: Resume, request: Request) -> Response:
     )  # fmt: skip
 
 
-def earlier_response(context, said: Response) -> Response | None:
-    """What this actor recorded under this response_id; IdempotencyConflict if it was something else (R09)."""
-    mine = permissions.visible(Response, context).filter(user_id=context.user_id)
-    earlier = mine.filter(response_id=said.response_id).first()
-    if earlier and earlier.same != said.same:
-        raise IdempotencyConflict("This response_id was already used for another response. Nothing was changed.")
-    return earlier
-
-
-def _answer(change: Change, run: Run, request: Request, said: Response, answer: Answer) -> None:
+ef _answer(change: Change, run: Run, request: Request, said: Response, answer: Answer) -> None:
     said.content = {"values": questions.accept(request.schema, answer.values)}
     _record(said, request, "resolved", "answered")
     resolve(change, run, request, "answered", said.name)
