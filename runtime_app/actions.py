@@ -175,7 +175,7 @@ def recoveries(action: Action | None, *, compensates: bool = False) -> list[dict
     if action and action.probe:
         offered.append(_recovery("probe", action.probe_title, action.probe_looks))
     if action and action.redispatch:
-        does = "Starts a Run that asks for its own approval; then the same key goes out again, which is done at most once."
+        does = "A Run asks for an approval of its own; then the same key goes out again, which is done at most once."
         offered.append(_recovery("redispatch", "Send it again under its key", does, sends=True))
     if action and action.compensation and not compensates:
         undo = registered(action.compensation)

@@ -159,7 +159,9 @@ def _bound(change: Change, run: Run, environment: Environment, wait: Wait) -> Re
     )  # fmt: skip
 
 
-def _approval(change, run, environment, *, key, name, version, parameters, claim, effect=None, pk=None) -> Request:
+def _approval(
+    change, run, environment, *, key, name, version, parameters, claim, effect=None, pk=None
+) -> Request:  # fmt: skip
     """The bound Action: its bytes are made here, once, and digested with the ids (R14-R16)."""
     actor = Instance.objects.only("agent").get(pk=run.instance_id)
     bound = actions.action_bytes(
@@ -251,7 +253,7 @@ def raise_unknown(change: Change, run: Run, effect: Effect) -> None:
 
 
 def block_on(change: Change, run: Run, effect: Effect) -> None:
-    """Nobody is on the line to establish what happened: the Run ends `blocked`, its `wait_effect` stays answerable (R35)."""
+    """Nobody is on the line to establish what happened: the Run ends `blocked`, its `wait_effect` stays (R35)."""
     Blocker.objects.create(
         tenant_id=run.tenant_id, session_id=run.session_id, run_id=run.pk, kind="wait_effect", effect=effect.pk,
         action_name=effect.action_name, action_version=effect.action_version,

@@ -117,7 +117,8 @@ def _send(change: Change, run: Run, effect: Effect, said: Response, name: str) -
     )  # fmt: skip
     again.save(force_insert=True)
     change.note("run.started", run=again, recovery=name, recovers=str(effect.pk))
-    raise_recovery(change, again, name=action.name, parameters=parameters, effect=effect if name == "redispatch" else None)
+    same = effect if name == "redispatch" else None
+    raise_recovery(change, again, name=action.name, parameters=parameters, effect=same)
     said.recorded = (said.recorded or {}) | {"run": str(again.pk)}
     wake(change, again)
 
@@ -182,8 +183,8 @@ def recovered(recovery: Recovery, found: actions.Reply | BaseException) -> None:
 
 def _probe_on(change: Change, run: Run, effect: Effect) -> None:
     """While in flight, and for a job with nobody on the line, the provider is asked again until the deadline (R35)."""
-    waits = effect.state == "in_flight" or effect.state == "uncertain" and not run.interactive and run.state == "waiting"
-    if waits and effect.deadline_at > change.now():
+    alone = not run.interactive and run.state == "waiting"
+    if (effect.state == "in_flight" or effect.state == "uncertain" and alone) and effect.deadline_at > change.now():
         schedule_probe(change, effect)
 
 

@@ -40,7 +40,9 @@ def resolve(change: Change, run: Run, request: Request, outcome: str, by: str) -
     change.note("request.resolved", run=run, subject=request.pk, request_kind=request.kind, outcome=outcome, by=by)
 
 
-def said_of(kind: str, subject, response_id, message: str, *, run: Run | None = None, session_id=None, **facts) -> Response:
+def said_of(
+    kind: str, subject, response_id, message: str, *, run: Run | None = None, session_id=None, **facts
+) -> Response:  # fmt: skip
     """What one actor says outside a Request, with the hash that a repeat must equal (R09). `tenant_id` and `session_id`
     come from the Run, or are given."""
     parsed = parse_id(response_id)

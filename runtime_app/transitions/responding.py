@@ -4,7 +4,7 @@ import json
 from hashlib import sha256
 
 from .. import canonical, permissions, questions
-from ..errors import DigestMismatch, IdempotencyConflict, InvalidInput, InvalidResponse, NotFound
+from ..errors import DigestMismatch, InvalidInput, InvalidResponse, NotFound
 from ..ids import parse_id
 from ..models import Effect, Environment, Request, Response, Run
 from ..responses import Answer, Approve, Deny, Finding, Recover, Resume
@@ -80,7 +80,7 @@ def _said(resume: Resume, request: Request) -> Response:
     )  # fmt: skip
 
 
-ef _answer(change: Change, run: Run, request: Request, said: Response, answer: Answer) -> None:
+def _answer(change: Change, run: Run, request: Request, said: Response, answer: Answer) -> None:
     said.content = {"values": questions.accept(request.schema, answer.values)}
     _record(said, request, "resolved", "answered")
     resolve(change, run, request, "answered", said.name)
