@@ -79,7 +79,7 @@ class SessionPage(Page):
         return Session.objects.values_list("last_seq", flat=True).get(pk=topic)
 
     def word(self, seq):
-        return f"news {seq}"
+        return f"news {seq}" if seq else "news"
 
 
 class TenantPage(Page):

@@ -36,7 +36,7 @@ class DeployRelease(Action):
         if status == 201:
             return Committed(reference=told["id"])
         if status == 422:
-            return NotCommitted(statement=told["error"])
+            return NotCommitted(statement=told["reason"])
         raise RuntimeError(f"Harbor answered {status}")  # proves nothing: the outcome is uncertain
 
     def probe(self, key, parameters, environment):

@@ -104,7 +104,7 @@ def run_page(context: Context, id, held: Roles) -> RunPage:
     effects = of_runs(context, [run.pk])
     with_effect = {effect.pk: effect for effect in effects}
     for request in requests:
-        request.environment = run.environment
+        request.run, request.environment = run, run.environment
         if request.effect_id in with_effect:
             request.effect = with_effect[request.effect_id]
     return RunPage(

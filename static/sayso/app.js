@@ -1,5 +1,5 @@
 "use strict";
-// Pages work without this file. It fetches what changed and never moves what is being read, typed or pressed.
+// Pages work without this. It fetches what changed and moves nothing that is read or typed.
 (() => {
   const byId = (id) => document.getElementById(id);
   const all = (what, within = document) => [...within.querySelectorAll(what)];
@@ -11,7 +11,7 @@
   // ---- saying
   let said = 0, saying = null, fresh = new Date();
   function say(words) {
-    clearTimeout(saying); // at most one in five seconds
+    clearTimeout(saying); // one in 5 s
     saying = setTimeout(() => { said = Date.now(); byId("say").textContent = words; }, Math.max(0, said + 5000 - Date.now()));
   }
   const sayNow = (words) => { byId("say-now").textContent = words; };

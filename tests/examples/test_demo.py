@@ -1,0 +1,105 @@
+"""The seed and the demo: three Runs that stopped for three reasons, and a job that nobody was on the line for."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from console.demo import free_port
+from examples.harbor import agents, seed  # noqa: F401
+from runtime_app.models import Blocker, Effect, Membership, Request, Run
+from tests.hosted.processes import beside_a_worker, soon
+
+KINDS = {"question": "wait_user", "permission": "wait_approval", "unknown": "wait_effect"}
+
+
+def test_the_stories_stop_where_the_text_says(transactional_db, harbor):
+    seed.tenants("correct horse battery")
+    told = []
+    beside_a_worker(lambda: told.extend(seed.stories(harbor.url)))
+    runs = {each["story"]: Run.objects.get(pk=each["id"]) for each in told}
+    for story, kind in KINDS.items():
+        request = Request.objects.get(run=runs[story], state="pending")
+        assert (runs[story].state, request.kind) == ("waiting", kind)
+    assert (runs["blocked"].state, Blocker.objects.get().kind) == ("blocked", "wait_approval")
+    assert Effect.objects.get().state == "uncertain"
+    assert [line["what"] for line in harbor.log.lines] == ["committed"], "Harbor knows, and nobody here does"
+
+
+def test_seeding_again_changes_nothing(transactional_db, harbor):
+    def twice():
+        seed.tenants("correct horse battery")
+        first = seed.stories(harbor.url)
+        seed.tenants("correct horse battery")
+        assert seed.stories(harbor.url) == first
+
+    beside_a_worker(twice)
+    assert (Run.objects.count(), Membership.objects.count(), len(harbor.log.lines)) == (4, len(seed.PEOPLE), 1)
+
+
+class Demo:
+    """`./run demo` in a process, on the tests' database."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.port = folder, free_port()
+        self.running = None
+
+    def start(self) -> dict:
+        (self.folder / "demo.json").unlink(missing_ok=True)
+        with open(self.folder / "out", "wb") as out:
+            arguments = ["--port", str(self.port), "--data", str(self.folder)]
+            command = [sys.executable, "-m", "console.cli", "demo", *arguments]
+            without = {"SAYSO_AGENTS", "SAYSO_DATA", "SAYSO_PORT"}
+            environment = {name: value for name, value in os.environ.items() if name not in without}
+            self.running = subprocess.Popen(command, env=environment, stdout=out, stderr=out)
+        soon(self.told, within=90)
+        return json.loads((self.folder / "demo.json").read_text())
+
+    def told(self) -> bool:
+        assert self.running.poll() is None, self.said()
+        return (self.folder / "demo.json").exists() and "Ctrl-C" in self.said()
+
+    def said(self) -> str:
+        return (self.folder / "out").read_text()
+
+    def end(self, number=signal.SIGTERM, within: float = 5) -> int:
+        self.running.send_signal(number)
+        return self.running.wait(within)
+
+    def answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://localhost:{self.port}/health/", timeout=5) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+
+@pytest.fixture
+def demo(transactional_db, tmp_path):
+    demo = Demo(tmp_path)
+    yield demo
+    if demo.running.poll() is None:
+        demo.end()
+
+
+def test_the_demo_tells_scripts_ends_in_time_and_goes_on_after_a_kill(demo):
+    told = demo.start()
+    assert (demo.folder / "demo.json").stat().st_mode & 0o777 == 0o600
+    kinds = {request["run"]: request["kind"] for request in told["requests"]}
+    assert {run["story"]: kinds.get(run["id"]) for run in told["runs"]} == KINDS | {"blocked": None}
+    assert {person["tenant"] for person in told["people"] if person["username"] == "jo"} == {"northgate", "harbour"}
+    assert {"approver@staging", "approver", "admin"} <= {role for person in told["people"] for role in person["roles"]}
+    assert told["people"][0]["password"] in demo.said()
+    assert demo.answers()
+
+    demo.end(signal.SIGKILL)
+    soon(lambda: not demo.answers(), within=10)
+    again = demo.start()
+    assert again["runs"] == told["runs"] and again["requests"] == told["requests"]
+    assert demo.end(within=5) == 0
+    assert not demo.answers()
