@@ -127,6 +127,14 @@ VARIABLES = [
         lambda value: (ROOT / value).resolve(),
     ),
     Variable(
+        "SAYSO_MARK",
+        "",
+        "The mark that tells a restored or copied database from the one it was: a file that all workers share, that "
+        "outlives deploys and is in no backup of the data. Default: mark in SAYSO_DATA.",
+        "the path of a file",
+        lambda value: Path(value).resolve() if value else None,
+    ),
+    Variable(
         "SAYSO_ORIGIN",
         "",
         "Where people reach the console. Hosts, CSRF and sockets are allowed by it. "
@@ -200,6 +208,7 @@ def read(environment=os.environ) -> dict[str, Any]:
             f"SAYSO_BEAT_SECONDS is {values['SAYSO_BEAT_SECONDS']:g}. It accepts less than half of "
             f"SAYSO_LEASE_SECONDS, which is {values['SAYSO_LEASE_SECONDS']:g}."
         )
+    values["SAYSO_MARK"] = values["SAYSO_MARK"] or values["SAYSO_DATA"] / "mark"
     values["SAYSO_SECRET_KEY"] = values["SAYSO_SECRET_KEY"] or kept_secret(values["SAYSO_ORIGIN"], values["SAYSO_DATA"])
     return values
 

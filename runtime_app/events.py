@@ -27,6 +27,7 @@ class Log:
     actor: Actor
     drafts: list[Event] = field(default_factory=list)
     hints: list[tuple[str, str]] = field(default_factory=list)
+    epoch: int | None = None
 
     def note(self, kind: str, *, run=None, subject: UUID | None = None, actor: Actor | None = None, **data) -> None:
         by = actor or self.actor
@@ -41,7 +42,7 @@ class Log:
                 actor_name=by.name,
                 subject=subject,
                 data=data,
-                epoch=run.epoch if run else 1,
+                epoch=self.epoch or (run.epoch if run else 1),
             )
         )
 

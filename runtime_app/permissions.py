@@ -145,8 +145,10 @@ def stakes(request: Request, policy: dict | None = None) -> dict[int, str]:
         return {}
     if policy["allow_stake"] and not Environment.objects.filter(pk=request.environment_id, protected=True).exists():
         return {}
-    run = Run.objects.select_related("instance").get(pk=request.run_id)
+    run = Run.objects.select_related("instance", "schedule").get(pk=request.run_id)
     found = {run.instance.owner_id: "you own the agent that asks"}
+    if run.schedule_id:
+        found[run.schedule.set_by_id] = "you set the schedule of this job"
     if run.initiator_id:
         found[run.initiator_id] = "you started this Run"
     suggested = Response.objects.filter(

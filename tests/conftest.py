@@ -58,6 +58,8 @@ def django_db_setup(as_owner, django_db_setup, django_db_blocker):
         database.connect_as(settings.DATABASE_URL)
     connection = database.owner()
     database.make_clock_movable(connection)
+    with django_db_blocker.unblock():
+        database.begin_epoch()
     TransactionTestCase._fixture_teardown = lambda self: database.empty(connection)
     yield
     connection.execute(database.STRAYS)

@@ -70,6 +70,17 @@ def name_database(name: str) -> None:
         setattr(settings, variable, os.environ[variable])
 
 
+def begin_epoch() -> None:
+    """This database is an installation of its own, with its own mark outside it (R27)."""
+    from django.conf import settings
+
+    from runtime_app.transitions import epochs
+
+    settings.SAYSO_MARK = settings.SAYSO_DATA / "test-marks" / NAME
+    os.environ["SAYSO_MARK"] = str(settings.SAYSO_MARK)
+    epochs.watch()
+
+
 def drop_abandoned() -> None:
     """Databases of sessions that were killed."""
     from django.conf import settings

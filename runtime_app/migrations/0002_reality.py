@@ -375,5 +375,34 @@ class Migration(migrations.Migration):
                 ),
             ),
         ),
+        migrations.RemoveIndex(
+            model_name="effect",
+            name="effect_recovering",
+        ),
+        migrations.AddField(
+            model_name="epoch",
+            name="mark",
+            field=models.BigIntegerField(db_comment="the inode of the mark outside the database", null=True),
+        ),
+        migrations.AddField(
+            model_name="worker",
+            name="knows",
+            field=models.JSONField(
+                db_comment="its agents and actions, with the versions it can go on with", default=dict
+            ),
+        ),
+        migrations.AlterField(
+            model_name="run",
+            name="agent_version",
+            field=models.CharField(blank=True, db_comment="of its first turn", max_length=40),
+        ),
+        migrations.AddIndex(
+            model_name="effect",
+            index=models.Index(
+                condition=models.Q(("probe_at__isnull", False)), fields=["probe_at"], name="effect_probe_due"
+            ),
+        ),
         *tenant_keys(),
+        # counts dispatch intents, for the mark outside the database (R27)
+        migrations.RunSQL("create sequence sayso_intents", "drop sequence sayso_intents"),
     ]

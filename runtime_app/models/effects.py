@@ -65,7 +65,7 @@ class Effect(TenantRow):
                 condition=Q(state="uncertain") | Q(disputed=True),
                 name="effect_uncertain",
             ),
-            models.Index(fields=["recovering_since"], condition=~Q(recovering=""), name="effect_recovering"),
+            models.Index(fields=["probe_at"], condition=Q(probe_at__isnull=False), name="effect_probe_due"),
             models.Index(fields=["run"], name="effect_of_run"),
             models.Index(fields=["tenant", "-prepared_at", "-id"], name="effect_newest"),
         ]

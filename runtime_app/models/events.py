@@ -64,3 +64,4 @@ class Epoch(models.Model):
     timeline = models.IntegerField(null=True)
     database_oid = models.BigIntegerField(null=True)
     intents = models.BigIntegerField(default=0)
+    mark = models.BigIntegerField(null=True, db_comment="the inode of the mark outside the database")

@@ -27,7 +27,7 @@ class Run(TenantRow):
     environment = TenantKey(Environment)
     instance = TenantKey(Instance)
     agent = models.CharField(max_length=80)
-    agent_version = models.CharField(max_length=40, default="1")
+    agent_version = models.CharField(max_length=40, blank=True, db_comment="of its first turn")
     parent = TenantKey("self", null=True)
     follows = TenantKey("self", null=True, db_comment="the blocked Run this one succeeds (R34)")
     interactive = models.BooleanField(default=True)
@@ -180,3 +180,4 @@ class Worker(models.Model):
     name = models.CharField(max_length=200)
     started_at = models.DateTimeField(db_default=Now())
     seen_at = models.DateTimeField(db_default=Now())
+    knows = models.JSONField(default=dict, db_comment="its agents and actions, with the versions it can go on with")

@@ -2,15 +2,32 @@
 
 from .cancellation import cancel, stopped
 from .dispatching import Dispatch, intend, record
-from .raising import Ask, Question, Wait, check
+from .evidence import add_evidence, provider_says
+from .holding import hold, release, void
+from .raising import Ask, Child, Question, Wait, check
 from .refusals import record_refusal
-from .remedies import Recovery, recovered, recovering
+from .remedies import Recovery, compensate, recovered, recovering
 from .responding import respond
-from .runs import NewEntry, Turn, beat, claim, finish, give_back, journal, leave, start, suspend, waits_of
+from .runs import (
+    NewEntry,
+    Turn,
+    beat,
+    children_of,
+    claim,
+    finish,
+    give_back,
+    journal,
+    leave,
+    start,
+    suspend,
+    waits_of,
+)
+from .supplying import supply
 from .sweeping import sweep
 
 __all__ = [
-    "Ask", "Dispatch", "NewEntry", "Question", "Recovery", "Turn", "Wait", "beat", "cancel", "check", "claim",
-    "finish", "give_back", "intend", "journal", "leave", "record", "record_refusal", "recovered", "recovering",
-    "respond", "start", "stopped", "suspend", "sweep", "waits_of",
+    "Ask", "Child", "Dispatch", "NewEntry", "Question", "Recovery", "Turn", "Wait", "add_evidence", "beat", "cancel",
+    "check", "children_of", "claim", "compensate", "finish", "give_back", "hold", "intend", "journal", "leave",
+    "provider_says", "record", "record_refusal", "recovered", "recovering", "release", "respond", "start", "stopped",
+    "supply", "suspend", "sweep", "void", "waits_of",
 ]  # fmt: skip

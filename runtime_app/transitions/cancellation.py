@@ -32,8 +32,11 @@ def cancel(change: Change, *, run_id, response_id, reason: str = "") -> Response
             by=run.cancelled_by, at=run.cancel_requested_at.isoformat(),
         )  # fmt: skip
     said.name, said.user_id = context.actor.name, context.user_id
+    children = Run.objects.filter(parent_id=run.pk).exclude(state__in=states.ENDED).order_by("pk")
+    named = [str(pk) for pk in children.values_list("pk", flat=True)]
     _stop(change, run, said)
-    said.recorded = {"run": str(run.pk), "state": run.state, "uncertain": [str(pk) for pk in open_effects(run)]}
+    uncertain = [str(pk) for pk in open_effects(run)]
+    said.recorded = {"run": str(run.pk), "state": run.state, "children": named, "uncertain": uncertain}
     said.save(force_insert=True)
     return said
 

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from .. import actions, permissions, states
 from ..failpoints import failpoint
 from ..models import Attempt, Effect, Environment, Grant, Request, Run
+from . import epochs
 from .change import Change, opened
 from .continuing import revoke, wake
 from .evidence import conclude, locked, read_reply, wake_recoverers
@@ -29,6 +30,7 @@ class Dispatch:
     environment: str
     seconds: float
     deadline: float
+    intent: int
 
 
 def known_actions(of: str = "") -> Q:
@@ -54,9 +56,24 @@ def intend(worker_id: UUID) -> Dispatch | None:
             pk = change.lock_first("worker", unused.values_list("pk", "tenant_id", "run__session_id")[:8])
             if pk is None:
                 return None
-            dispatch = _intend(change, pk, worker_id)
-        if dispatch:  # else it was taken back, or voided and asked anew: look for another
+            same = not epochs.differences()
+            dispatch = _intend(change, pk, worker_id) if same else None
+        if not same:
+            epochs.watch()  # a restore or a copy: nothing is sent until a person says so (R27)
+        elif dispatch and _marked(dispatch):
             return dispatch
+        # else it was taken back, or voided and asked anew: look for another
+
+
+def _marked(dispatch: "Dispatch") -> bool:
+    """The intent is committed; it is marked outside the database before it is sent, or it is not sent (R27)."""
+    try:
+        epochs.mark(dispatch.intent)
+    except OSError as failed:
+        why = f"The mark outside the database could not be written ({type(failed).__name__}); nothing was sent."
+        record(dispatch, actions.NotCommitted(statement=why))
+        return False
+    return True
 
 
 def _intend(change: Change, pk: UUID, worker_id: UUID) -> Dispatch | None:
@@ -95,6 +112,7 @@ def _consume(change, run, request, effect, grant, worker_id) -> Dispatch:
     return Dispatch(
         effect.pk, attempt.pk, run.tenant_id, effect.key, action, action.parsed(request.parameters),
         request.bound["environment"]["name"], action.send_within.total_seconds(), action.deadline.total_seconds(),
+        epochs.next_intent(),
     )  # fmt: skip
 
 

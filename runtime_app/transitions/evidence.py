@@ -3,16 +3,18 @@
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from .. import actions, canonical, states
-from ..errors import InvalidInput, InvalidResponse, NotAuthorized
+from .. import actions, canonical, permissions, states
+from ..errors import InvalidInput, InvalidResponse, NotAuthorized, NotFound
+from ..ids import parse_id
 from ..models import Attempt, Effect, Evidence, Request, Response, Run
 from ..models.effects import GRADES
 from ..permissions import Actor
 from ..responses import Finding
-from .change import Change
+from .blocking import block_on
+from .change import Change, transition
 from .continuing import wake
-from .raising import block_on, raise_unknown
-from .resolving import resolve
+from .raising import raise_unknown
+from .resolving import earlier_response, resolve, said_of
 
 REFERENCE_BYTES = 2_000
 
@@ -24,6 +26,65 @@ def locked(change: Change, effect_id: UUID) -> tuple[Run, Effect]:
     run = change.lock(Run, seen["run_id"])
     list(Request.objects.select_for_update(no_key=True).filter(effect_id=effect_id, state="pending"))
     return run, change.lock(Effect, effect_id)
+
+
+@transition("add_evidence", "effect_id")
+def add_evidence(
+    change: Change, *, effect_id, finding: str, reference: str, response_id, message: str = ""
+) -> Evidence:
+    """A person's statement about an Effect that is settled already: kept, marked late. Contradicting evidence of the
+    same or a higher grade makes it disputed (R25). About an open one it is a Response to its Request instead.
+
+    Raises NotFound, NotAuthorized, InvalidResponse, InvalidInput, IdempotencyConflict.
+    """
+    context = change.context
+    found = permissions.find(Effect, context, effect_id)
+    run, effect = locked(change, found.pk)
+    said = said_of("evidence", effect.pk, response_id, message, run=run, finding=finding, reference=reference)
+    if earlier := earlier_response(context, said):
+        return Evidence.objects.get(pk=earlier.recorded["evidence"])
+    if refused := permissions.may_operate(context, effect.environment_id):
+        raise refused
+    _legal(Finding(finding, reference), ["committed", "not_committed", "unknown"])
+    if effect.state not in states.SETTLED or effect.disputed:
+        raise InvalidResponse("Its outcome is open: answer its Request.", fields={"finding": "it is not settled"})
+    said.name, said.user_id = context.actor.name, context.user_id
+    kept = conclude(
+        change, run, effect, finding=finding, grade="attested", source="statement", by=said,
+        reference=printable(reference), statement=message,
+    )  # fmt: skip
+    said.recorded = {"evidence": str(kept.pk)}
+    said.save(force_insert=True)
+    return kept
+
+
+@transition("provider_says", "key")
+def provider_says(change: Change, *, action: str, key, message_id: str, reply: actions.Reply) -> Evidence:
+    """A provider's signed callback about the Effect with this key: observed evidence, kept once for each message id.
+
+    The signature was checked by the door. Raises NotFound for a key that is not this tenant's and action's.
+    """
+    seen = Effect.objects.filter(
+        tenant_id=change.context.tenant_id, request_id=parse_id(key) or UUID(int=0), action_name=action
+    ).first()
+    if seen is None:
+        raise NotFound
+    run, effect = locked(change, seen.pk)
+    if again := Evidence.objects.filter(effect_id=effect.pk, message_id=message_id).first():
+        return again
+    attempt = Attempt.objects.filter(effect_id=effect.pk).order_by("-number").first()
+    if effect.state in ("prepared", "withdrawn"):
+        raise NotFound  # nothing was sent under this key
+    kept = conclude(
+        change, run, effect, grade="observed", source="callback", attempt=attempt, message_id=message_id,
+        **read_reply(_Callback, reply),
+    )  # fmt: skip
+    wake_recoverers(change, effect)
+    return kept
+
+
+class _Callback:
+    nothing_sent = ()
 
 
 def wake_recoverers(change: Change, effect: Effect) -> None:
@@ -112,20 +173,7 @@ def schedule_probe(change: Change, effect: Effect) -> bool:
 
 def attest(change: Change, run: Run, request: Request, effect: Effect, said: Response, finding: Finding) -> None:
     """A person's statement, with a reference (R24). `unknown` is kept, and the Request stays pending (R25)."""
-    if finding.outcome not in request.accepts["finding"]:
-        raise InvalidResponse(
-            f"A finding is one of {', '.join(request.accepts['finding'])}.",
-            fields={"finding": "choose one of the three"},
-        )
-    if wrong := canonical.fault(finding.reference):
-        raise InvalidInput(f"The reference {wrong}.", fields={"reference": wrong})
-    if len(finding.reference.encode()) > REFERENCE_BYTES:
-        raise InvalidInput(f"The reference is longer than {REFERENCE_BYTES:,} bytes.", reason="too_large")
-    if finding.outcome != "unknown" and not finding.reference.strip():
-        raise InvalidResponse(
-            "A finding needs a reference.",
-            fields={"reference": "Say where this can be looked up: an identifier or a link."},
-        )
+    _legal(finding, request.accepts["finding"])
     if finding.outcome == "not_committed" and (until := unproven_until(change, effect)):
         early = f"Too early to say that it did not happen: look again after {until:%H:%M:%S} UTC."
         raise InvalidResponse("It may still be sent.", fields={"finding": early})
@@ -142,6 +190,23 @@ def attest(change: Change, run: Run, request: Request, effect: Effect, said: Res
         change, run, effect, finding=finding.outcome, grade="attested", source="statement", by=said,
         reference=printable(finding.reference), statement=said.message,
     )  # fmt: skip
+
+
+def _legal(finding: Finding, accepted: list[str]) -> None:
+    if finding.outcome not in accepted:
+        raise InvalidResponse(
+            f"A finding is one of {', '.join(accepted)}.",
+            fields={"finding": "choose one of the three"},
+        )
+    if wrong := canonical.fault(finding.reference):
+        raise InvalidInput(f"The reference {wrong}.", fields={"reference": wrong})
+    if len(finding.reference.encode()) > REFERENCE_BYTES:
+        raise InvalidInput(f"The reference is longer than {REFERENCE_BYTES:,} bytes.", reason="too_large")
+    if finding.outcome != "unknown" and not finding.reference.strip():
+        raise InvalidResponse(
+            "A finding needs a reference.",
+            fields={"reference": "Say where this can be looked up: an identifier or a link."},
+        )
 
 
 def unproven_until(change: Change, effect: Effect) -> datetime | None:

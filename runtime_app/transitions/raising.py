@@ -7,13 +7,14 @@ from uuid import UUID
 from .. import actions, canonical, policies, questions
 from ..errors import IdempotencyConflict, InvalidInput
 from ..ids import parse_id, uuid7
-from ..models import Blocker, Effect, Environment, Instance, Request, Run
+from ..models import Effect, Environment, Instance, Request, Run
+from .blocking import GIVEN, QUESTION_WAITS, block
 from .change import Change
-from .continuing import close, end
+from .continuing import close
 from .granting import grant, unaccepted
 
-QUESTION_WAITS = timedelta(days=7)
 PROMPT_BYTES = 20_000
+DEPTH = 5  # of children below one another
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,16 @@ class Ask:
     replaces: UUID | None = None
 
 
-Wait = Question | Ask
+@dataclass(frozen=True)
+class Child:
+    """A Run of another agent, in the same Session and environment; its parent waits for its end (R28)."""
+
+    key: str
+    agent: str
+    message: str
+
+
+Wait = Question | Ask | Child
 
 
 def check(wait: Wait) -> InvalidInput | None:
@@ -49,8 +59,13 @@ def check(wait: Wait) -> InvalidInput | None:
 
 
 def _content(wait: Wait):
-    for text in (wait.key, wait.prompt if isinstance(wait, Question) else wait.claim):
-        _legal(text)
+    for text in vars(wait).values():
+        if isinstance(text, str):
+            _legal(text)
+    if isinstance(wait, Child):
+        if not wait.message.strip():
+            raise InvalidInput("A child needs a message: it is what it works from.")
+        return None
     if isinstance(wait, Question):
         if not wait.prompt.strip():
             raise InvalidInput("A question needs a prompt.")
@@ -77,8 +92,11 @@ def raise_waits(change: Change, run: Run, waits: list[Wait]) -> list[Request] | 
         before[request.key] = request
     raised, new = [], []
     for wait in waits:
+        if isinstance(wait, Child):
+            _raise_child(change, run, wait)
+            continue
         request = _bound(change, run, environment, wait)
-        last = before.get(wait.key)
+        last = before.get(wait.key) or _take_given(run, request)
         replaces = parse_id(wait.replaces) if isinstance(wait, Ask) and wait.replaces else None
         if last and _same(last, request) and replaces in (None, last.replaces_id):
             raised.append(last)
@@ -99,6 +117,32 @@ def raise_waits(change: Change, run: Run, waits: list[Wait]) -> list[Request] | 
     for request in new:
         announce(change, run, request)
     return raised
+
+
+def _raise_child(change: Change, parent: Run, wait: Child) -> None:
+    earlier = Run.objects.filter(parent_id=parent.pk, key=wait.key).first()
+    if earlier:
+        if (earlier.agent, earlier.message) != (wait.agent, wait.message):
+            raise IdempotencyConflict(f"The wait {wait.key[:60]} was raised before with other content.")
+        return
+    depth, above = 1, parent
+    while above.parent_id:
+        depth, above = depth + 1, Run.objects.get(pk=above.parent_id)
+    instance = Instance.objects.filter(
+        tenant_id=parent.tenant_id, agent=wait.agent, environment_id=parent.environment_id, hosted=True
+    ).first()
+    if instance is None or depth >= DEPTH:
+        why = f"children may go {DEPTH} deep" if instance else f"no agent {wait.agent[:60]} is set up there"
+        raise InvalidInput(f"The child cannot be started: {why}.")
+    child = Run(
+        tenant_id=parent.tenant_id, session_id=parent.session_id, environment_id=parent.environment_id,
+        instance_id=instance.pk, agent=wait.agent, parent_id=parent.pk, key=wait.key, interactive=parent.interactive,
+        message=wait.message, initiator_id=parent.initiator_id, initiator_name=parent.initiator_name,
+        schedule_id=parent.schedule_id, epoch=parent.epoch,
+    )  # fmt: skip
+    child.save(force_insert=True)
+    change.note("run.started", run=child, agent=child.agent, parent=str(parent.pk))
+    change.log.work("run")
 
 
 def raise_anew(change: Change, run: Run, request: Request, because: str) -> Request | None:
@@ -216,19 +260,16 @@ def announce(change: Change, run: Run, request: Request) -> None:
             grant(change, run, request, by_policy=True)
 
 
-def block(change: Change, run: Run, request: Request) -> None:
-    """A noninteractive Run needed a person: it ends with the concrete thing it could not get (R33)."""
-    if request.kind == "wait_user":
-        unblocks = "Answer the question for the next run, or start the Run with somebody on the line."
-    else:
-        unblocks = f"Grant this exact {request.action_name} for the next run, or allow it by a policy."
-    Blocker.objects.create(
-        tenant_id=run.tenant_id, session_id=run.session_id, run_id=run.pk, kind=request.kind, prompt=request.prompt,
-        schema=request.schema, action_name=request.action_name, action_version=request.action_version,
-        action_bytes=request.action_bytes, action_hash=request.action_hash, digest=request.digest, claim=request.claim,
-        described=request.described, policy=request.policy, unblocks=unblocks,
-    )  # fmt: skip
-    end(change, run, "blocked", reason=unblocks, blocker=request.kind)
+def _take_given(run: Run, request: Request) -> Request | None:
+    """What was given to this successor, if it now asks for that: same prompt and schema, or an equal Action."""
+    if not run.follows_id:
+        return None
+    supplied = Request.objects.filter(run_id=run.pk, key=GIVEN).first()
+    if supplied is None or not _same(supplied, request):
+        return None
+    supplied.key = request.key
+    supplied.save(update_fields=["key"])
+    return supplied
 
 
 def raise_unknown(change: Change, run: Run, effect: Effect) -> None:
@@ -250,14 +291,3 @@ def raise_unknown(change: Change, run: Run, effect: Effect) -> None:
     )  # fmt: skip
     request.save(force_insert=True)
     announce(change, run, request)
-
-
-def block_on(change: Change, run: Run, effect: Effect) -> None:
-    """Nobody is on the line to establish what happened: the Run ends `blocked`, its `wait_effect` stays (R35)."""
-    Blocker.objects.create(
-        tenant_id=run.tenant_id, session_id=run.session_id, run_id=run.pk, kind="wait_effect", effect=effect.pk,
-        action_name=effect.action_name, action_version=effect.action_version,
-        described=actions.described(actions.registered(effect.action_name)),
-        unblocks="Establish whether it happened, then start the job again.",
-    )  # fmt: skip
-    end(change, run, "blocked", reason="The outcome of an effect is unknown.", blocker="wait_effect")

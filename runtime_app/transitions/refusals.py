@@ -13,7 +13,7 @@ from ..permissions import Context
 def record_refusal(context: Context, verb: str, refused: SaysoError, target: str = "") -> None:
     """Count one more of these refusals. Holds no content of what was refused; the system's own are not written."""
     actor = context.actor
-    if actor.kind == "system":
+    if actor.kind == "system" and actor.id != "provider":
         return
     target = target.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")[:200]
     counted = "" if isinstance(refused, NotFound) else target

@@ -7,7 +7,7 @@ from .. import canonical, permissions, questions
 from ..errors import DigestMismatch, InvalidInput, InvalidResponse, NotFound
 from ..ids import parse_id
 from ..models import Effect, Environment, Request, Response, Run
-from ..responses import Answer, Approve, Deny, Finding, Recover, Resume
+from ..responses import Answer, Approve, Deny, Finding, Recover, Resume, Said
 from .change import Change, transition
 from .continuing import wake
 from .evidence import attest
@@ -35,7 +35,7 @@ def respond(change: Change, *, resume: Resume) -> Response:
     request = change.lock(Request, found.pk)
     effect = change.lock(Effect, found.effect_id) if found.effect_id else None
 
-    said = _said(resume, request)
+    said = said_in(resume, request)
     if earlier := earlier_response(context, said):
         return earlier
     if not isinstance(resume.response, ANSWERS[request.kind]):
@@ -45,22 +45,29 @@ def respond(change: Change, *, resume: Resume) -> Response:
     if refused := permissions.why_not(context, request):
         raise refused
     still_pending(change, request)
-    said.name, said.user_id = context.actor.name, context.user_id
-    match resume.response:
-        case Answer():
-            _answer(change, run, request, said, resume.response)
-        case Approve() | Deny():
-            _vote(change, run, request, said, resume.response)
-        case Finding():
-            attest(change, run, request, effect, said, resume.response)
-        case Recover(action="accept"):
-            accept_uncertainty(change, run, request, effect, said)
-        case Recover():
-            start_recovery(change, run, request, effect, said, resume.response)
+    take(change, run, request, said, resume.response, effect)
     return said
 
 
-def _said(resume: Resume, request: Request) -> Response:
+def take(
+    change: Change, run: Run, request: Request, said: Response, response: Said, effect: Effect | None = None
+) -> None:  # fmt: skip
+    """Record a response that may be given; resolve what it resolves."""
+    said.name, said.user_id = change.context.actor.name, change.context.user_id
+    match response:
+        case Answer():
+            _answer(change, run, request, said, response)
+        case Approve() | Deny():
+            _vote(change, run, request, said, response)
+        case Finding():
+            attest(change, run, request, effect, said, response)
+        case Recover(action="accept"):
+            accept_uncertainty(change, run, request, effect, said)
+        case Recover():
+            start_recovery(change, run, request, effect, said, response)
+
+
+def said_in(resume: Resume, request: Request) -> Response:
     """The Response as it would be written, with the hash that a repeat must equal."""
     response_id = parse_id(resume.response_id)
     if response_id is None:
@@ -114,6 +121,7 @@ def _vote(change: Change, run: Run, request: Request, said: Response, vote: Appr
     if outcome == "approved":
         resolve(change, run, request, outcome, said.name)
         grant(change, run, request)
+        wake(change, run)  # goes on at once only if it is a successor that this was given to (R34)
     elif outcome == "denied":
         resolve(change, run, request, outcome, said.name)
         wake(change, run)

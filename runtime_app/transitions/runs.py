@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 
 from .. import canonical, permissions
 from ..errors import IdempotencyConflict, InvalidInput, LeaseLost, RunEnded
@@ -30,6 +31,7 @@ class Turn:
     lease_number: int
     journal: list[Entry] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
+    children: list[Run] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -117,34 +119,53 @@ def _legal(message: str, **names: str) -> None:
 # ---------------------------------------------------------------- turns
 
 
-def claim(worker_id: UUID) -> Turn | None:
-    """Take the next queued Run, oldest first. Chosen without a lock, locked in order, looked at again (R05)."""
+def claim(worker_id: UUID, knows: dict[str, list[str]] | None = None) -> Turn | None:
+    """Take the next queued Run, oldest first. Chosen without a lock, locked in order, looked at again (R05).
+
+    `knows`: the worker's agents, each with its version first and the older ones it continues. A Run made by another
+    version waits for a worker that has it.
+    """
     while True:
         with opened() as change:
-            queued = Run.objects.filter(state="queued", hosted=True, held_at=None).order_by("queued_at")
+            queued = Run.objects.filter(_known(knows), state="queued", hosted=True, held_at=None).order_by("queued_at")
             pk = change.lock_first("worker", queued.values_list("pk", "tenant_id", "session_id")[:8])
             if pk is None:
                 return None
             run = change.lock(Run, pk)
             if run.state == "queued":
-                return _claim(change, run, worker_id)
+                return _claim(change, run, worker_id, knows)
 
 
-def _claim(change: Change, run: Run, worker_id: UUID) -> Turn:
+def _known(knows: dict[str, list[str]] | None) -> Q:
+    if knows is None:
+        return Q()
+    known = Q(pk=None)
+    for agent, versions in knows.items():
+        known |= Q(agent=agent, agent_version__in=["", *versions])
+    return known
+
+
+def _claim(change: Change, run: Run, worker_id: UUID, knows: dict[str, list[str]] | None) -> Turn:
     first = run.lease_number == 0
     run.state, run.lease_number, run.lease_worker = "running", run.lease_number + 1, worker_id
     run.lease_until = Now() + timedelta(seconds=settings.SAYSO_LEASE_SECONDS)
     written = ["state", "lease_number", "lease_worker", "lease_until"]
     if first:
-        run.started_at = Now()
-        written.append("started_at")
+        run.started_at = run.started_at or Now()
+        run.agent_version = run.agent_version or (knows or {}).get(run.agent, [""])[0]
+        written += ["started_at", "agent_version"]
     run.save(update_fields=written)
     change.note("run.running", run=run, lease=run.lease_number)
     turn = Turn(run, worker_id, run.lease_number)
-    if not first:
+    if not first or run.follows_id or run.recovers_id:
         turn.journal = list(Entry.objects.filter(run_id=run.pk).order_by("position", "kind", "call"))
         turn.requests = waits_of(run)
+        turn.children = children_of(run)
     return turn
+
+
+def children_of(run: Run) -> list[Run]:
+    return list(Run.objects.filter(parent_id=run.pk).order_by("created_at"))
 
 
 def waits_of(run: Run) -> list[Request]:
@@ -243,11 +264,11 @@ def _unmarked(run: Run) -> None:
         raise RunEnded("The Run is being cancelled; its worker has to stop.", reason="cancelling")
 
 
-def beat(worker_id: UUID, name: str, turns: Iterable[Turn]) -> set[UUID]:
+def beat(worker_id: UUID, name: str, turns: Iterable[Turn], knows: dict | None = None) -> set[UUID]:
     """Say that this worker lives and extend its Leases. Returns the Runs it must stop: marked, or no longer its own."""
     held = {turn.run.pk: turn.lease_number for turn in turns}
     with transaction.atomic():
-        Worker.objects.update_or_create(pk=worker_id, defaults={"name": name, "seen_at": Now()})
+        Worker.objects.update_or_create(pk=worker_id, defaults={"name": name, "seen_at": Now(), "knows": knows or {}})
         if not held:
             return set()
         # locked by id and never waited for: a Run that is being changed is extended by the next beat

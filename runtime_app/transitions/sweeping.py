@@ -10,9 +10,10 @@ from django.db import connection, transaction
 
 from .. import clock, permissions
 from ..models import Attempt, Request, Run, Worker
+from .blocking import block_on
 from .change import Change, opened
 from .continuing import close, end, wake
-from .evidence import conclude, doubt, locked
+from .evidence import conclude, doubt, locked, wake_recoverers
 from .runs import LAPSES, requeue
 
 BATCH = 100
@@ -27,6 +28,10 @@ select 'doubt', e.id, e.tenant_id from runtime_app_effect e where e.state = 'in_
     e.deadline_at <= sayso_now() or exists (
         select 1 from runtime_app_attempt a where a.effect_id = e.id and a.replied_at is null and not exists (
             select 1 from runtime_app_worker w where w.id = a.worker and w.seen_at > sayso_now() - %s)))
+union all
+select 'stuck', e.id, e.tenant_id from runtime_app_effect e join runtime_app_run r on r.id = e.run_id
+ where e.state = 'uncertain' and e.accepted_at is null and e.deadline_at <= sayso_now()
+   and r.state = 'waiting' and not r.interactive
 limit %s
 """
 
@@ -38,7 +43,7 @@ def sweep() -> int:
         due = cursor.fetchall()
     for what, pk, tenant_id in due:
         with opened(permissions.system("sweep", tenant_id)) as change:
-            {"expire": expire, "lapse": lapse, "doubt": give_up}[what](change, pk)
+            {"expire": expire, "lapse": lapse, "doubt": give_up, "stuck": block}[what](change, pk)
     return len(due)
 
 
@@ -89,6 +94,14 @@ def give_up(change: Change, pk) -> None:
         change, run, effect, finding="unknown", grade="observed", source="deadline", statement=why, attempt=attempt
     )
     doubt(change, run, effect)
+    wake_recoverers(change, effect)
+
+
+def block(change: Change, pk) -> None:
+    """Probed until its deadline, and still nobody knows: the job with nobody on the line ends (R35)."""
+    run, effect = locked(change, pk)
+    if effect.state == "uncertain" and effect.accepted_at is None and run.state == "waiting" and not run.interactive:
+        block_on(change, run, effect)
 
 
 def _lives(worker_id) -> bool:

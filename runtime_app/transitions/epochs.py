@@ -1,0 +1,176 @@
+"""After a restore, or on a copy, nothing is sent until a person says so (R27). It is noticed without help.
+
+What a database cannot restore about itself is compared with what it says: the system it is on, its WAL's timeline,
+its own oid, and a mark outside it. The mark is a file: its inode, and the number of the last dispatch intent, written
+after that intent is committed and before it is sent. A database ahead of its mark is normal; one behind it was restored.
+"""
+
+import fcntl
+import json
+import os
+from pathlib import Path
+
+from django.conf import settings
+from django.db import connection
+
+from .. import permissions, states
+from ..models import Effect, Epoch, Grant, Run, Session
+from .change import Change, opened
+from .continuing import revoke
+from .evidence import doubt
+
+_LOCK = 7_021_190  # of all advisory locks, the one under which an epoch begins
+_FACTS = """
+select (select system_identifier::text from pg_control_system()),
+       ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int,
+       (select oid::bigint from pg_database where datname = current_database()),
+       coalesce(pg_sequence_last_value('sayso_intents'), 0)
+"""
+
+
+def next_intent() -> int:
+    """Number a dispatch intent, in its transaction. Not counted twice, and never back: a sequence."""
+    with connection.cursor() as cursor:
+        cursor.execute("select nextval('sayso_intents')")
+        return cursor.fetchone()[0]
+
+
+def mark(intent: int) -> None:
+    """Write outside the database that this intent is committed; called before it is sent. Raises OSError: then nothing
+    may be sent."""
+    with _marked() as file:
+        if intent > (told := _read(file)).get("intents", 0):
+            _write(file, told | {"intents": intent})
+
+
+def differences() -> list[str]:
+    """What this database says of itself that is not so, in words. Empty: this is the installation it was."""
+    epoch = Epoch.objects.order_by("-number").first()
+    identifier, timeline, oid, intents = _facts()
+    with _marked() as file:
+        told, inode = _read(file), os.fstat(file.fileno()).st_ino
+    if not epoch.system_identifier:
+        return ["this installation was never seen before"] if told or intents else []
+    found = {
+        "the database system is another one": identifier != epoch.system_identifier,
+        "the database runs on another timeline: it was restored or promoted": timeline != epoch.timeline,
+        "the database was made anew": oid != epoch.database_oid,
+        "the mark outside the database is missing": not told,
+        "the mark outside the database is a copy": bool(told) and not told.get("inode") == inode == epoch.mark,
+        "the database is older than what was sent": told.get("intents", 0) > intents,
+    }
+    return [words for words, so in found.items() if so]
+
+
+def watch() -> Epoch:
+    """Compare, and begin a new epoch on any difference. Called at start, and when a dispatch finds one."""
+    with opened() as change:
+        now = Epoch.objects.order_by("-number").first()
+        if now.system_identifier and not differences():
+            return now
+        with connection.cursor() as cursor:
+            cursor.execute("select pg_advisory_xact_lock(%s)", [_LOCK])
+        now = Epoch.objects.order_by("-number").first()
+        why = differences()
+        if not why and now.system_identifier:
+            return now
+        return _begin(change, now, why) if why else _first(now)
+
+
+def _first(epoch: Epoch) -> Epoch:
+    """A new installation: it is what it says it is, from now on."""
+    return _remember(epoch)
+
+
+def _begin(change: Change, last: Epoch, why: list[str]) -> Epoch:
+    epoch = Epoch(number=last.number + 1, why="; ".join(why))
+    _remember(epoch)
+    unended = Run.objects.exclude(state__in=states.ENDED)
+    sessions = set(unended.values_list("session_id", flat=True))
+    sessions |= set(Effect.objects.exclude(state__in=states.SETTLED).values_list("session_id", flat=True))
+    for pk, tenant_id in Session.objects.filter(pk__in=sessions).order_by("pk").values_list("pk", "tenant_id"):
+        change.act(permissions.system("epoch", tenant_id))
+        change.lock_session(pk)
+        _doubt_all(change, pk, epoch)
+        change.log.write()
+        change.log = None
+    return epoch
+
+
+def _doubt_all(change: Change, session_id, epoch: Epoch) -> None:
+    """Effects not final become uncertain and ask, unused Grants are void, unended Runs are held."""
+    for run in Run.objects.select_for_update(no_key=True).filter(session_id=session_id).order_by("pk"):
+        change.log.epoch = run.epoch = epoch.number
+        if run.state not in states.ENDED:
+            run.held_at = change.now()
+            change.note("run.held", run=run, epoch=epoch.number, why=epoch.why)
+        run.save(update_fields=["epoch", "held_at"])
+        unsure = Effect.objects.select_for_update(no_key=True).filter(run_id=run.pk, state__in=["prepared", "in_flight"])
+        for effect in unsure.order_by("pk"):
+            effect.epoch = epoch.number
+            effect.save(update_fields=["epoch"])
+            doubt(change, run, effect)
+        for made in Grant.objects.filter(run_id=run.pk, state="unused").select_related("request"):
+            revoke(change, run, made.request, "this installation's data began a new epoch")
+
+
+def release_epoch(by: str) -> None:
+    """A person says that this installation may send again: held Runs go on where they were (R27)."""
+    with opened() as change:
+        epoch = Epoch.objects.select_for_update().order_by("-number").first()
+        if epoch.number > 1 and epoch.released_at is None:
+            epoch.released_at, epoch.released_by = change.now(), by
+            epoch.save(update_fields=["released_at", "released_by"])
+            held = Run.objects.exclude(held_at=None).values_list("pk", "tenant_id", "session_id")
+            for pk, tenant_id, session_id in held.order_by("session_id", "pk"):
+                change.act(permissions.system("epoch", tenant_id))
+                change.lock_session(session_id)
+                run = change.lock(Run, pk)
+                run.held_at = None
+                run.save(update_fields=["held_at"])
+                change.note("run.released", run=run, by=by)
+                change.log.work("run")
+                change.log.write()
+                change.log = None
+
+
+def _remember(epoch: Epoch) -> Epoch:
+    identifier, timeline, oid, intents = _facts()
+    with _marked() as file:
+        epoch.mark = os.fstat(file.fileno()).st_ino
+        _write(file, {"inode": epoch.mark, "intents": intents, "epoch": epoch.number})
+    epoch.system_identifier, epoch.timeline, epoch.database_oid = identifier, timeline, oid
+    epoch.save()
+    return epoch
+
+
+def _facts() -> tuple:
+    with connection.cursor() as cursor:
+        cursor.execute(_FACTS)
+        return cursor.fetchone()
+
+
+def _marked():
+    """The mark, locked: many processes write it."""
+    path = Path(settings.SAYSO_MARK)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return file
+
+
+def _read(file) -> dict:
+    file.seek(0)
+    try:
+        return json.loads(file.read() or "{}")
+    except ValueError:
+        return {}
+
+
+def _write(file, told: dict) -> None:
+    """In place, since the inode is part of the mark, and on disk before we go on."""
+    file.seek(0)
+    file.write(json.dumps(told).ljust(200))
+    file.truncate()
+    file.flush()
+    os.fsync(file.fileno())
