@@ -12,7 +12,9 @@ class RuntimeApp(AppConfig):
         from django.utils.module_loading import import_module
 
         from .actions import check_compensations
+        from .hosted.registry import check_children
 
         for module in settings.SAYSO_AGENTS:
             import_module(module)
         check_compensations()
+        check_children()

@@ -28,6 +28,7 @@ from .hosted import registry
 from .hosted.steps import take
 from .ids import uuid7
 from .selectors.claimable import claimable
+from .transitions import epochs
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +49,7 @@ class Worker:
     def __init__(self):
         self.id = uuid7()
         self.name = f"{socket.gethostname()} {os.getpid()}"
+        self.knows = registry.knows()
         self.turns: dict[UUID, UnderWay] = {}
         self.sends: set[asyncio.Task] = set()
         self.leaving: set[asyncio.Task] = set()
@@ -111,7 +113,7 @@ class Worker:
             await self.call(transitions.sweep)
             self.hints |= Counter(await self.call(claimable))  # the larger of each
         claims = [
-            self._claim("run", self._room_for_turns, transitions.claim, self._begin),
+            self._claim("run", self._room_for_turns, self.claim, self._begin),
             self._claim("effect", self._room_to_send, transitions.intend, self._dispatch),
             self._claim("probe", self._room_to_send, transitions.recovering, self._recover),
         ]
@@ -128,6 +130,9 @@ class Worker:
             else:
                 self.hints[word] -= word == "run"
                 begin(found, before)
+
+    def claim(self, worker_id: UUID) -> transitions.Turn | None:
+        return transitions.claim(worker_id, self.knows["agents"])
 
     def _room_for_turns(self) -> bool:
         return not self.stopping and len(self.turns) < settings.SAYSO_WORKER_TURNS
@@ -242,7 +247,7 @@ class Worker:
 
     async def beat(self) -> None:
         held = {run_id: under_way.turn for run_id, under_way in self.turns.items()}
-        ended = await self._in(self.pulse, transitions.beat, self.id, self.name, list(held.values()))
+        ended = await self._in(self.pulse, transitions.beat, self.id, self.name, list(held.values()), self.knows)
         for run_id in ended:
             under_way = self.turns.get(run_id)
             if under_way and under_way.turn is held[run_id]:  # not a later turn of the same Run
@@ -339,4 +344,6 @@ def main() -> None:
 
         for agent in models:
             loop.ready(agent)
+    epochs.watch_at_start()
+    connection.close()
     asyncio.run(_work())

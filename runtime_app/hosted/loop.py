@@ -17,9 +17,9 @@ from pydantic_ai.usage import UsageLimits
 from .. import canonical, questions
 from ..errors import InvalidInput
 from ..failpoints import failpoint
-from ..transitions import Ask, NewEntry, Question
-from . import outcomes
-from .registry import ASK_PERSON, HostedAgent, find
+from ..transitions import Ask, Child, NewEntry, Question
+from . import outcomes, registry
+from .registry import ASK_PERSON, RUN_AGENT, HostedAgent, find
 from .steps import CannotGoOn, Steps, legible
 
 RETRIES = 3  # of one call the library refuses (an unknown tool, wrong arguments), before the Run fails
@@ -81,19 +81,24 @@ def _definitions(agent: HostedAgent) -> list[ToolDefinition]:
         )
         for action in agent.actions
     ]
-    return [*asks, ToolDefinition(name=ASK_PERSON, description=_ASK_PERSON, parameters_json_schema=_ASK_PERSON_TAKES)]
+    asks.append(ToolDefinition(name=ASK_PERSON, description=_ASK_PERSON, parameters_json_schema=_ASK_PERSON_TAKES))
+    if agent.children:
+        takes = _takes(agent={"type": "string", "enum": list(agent.children)}, message={"type": "string"})
+        asks.append(ToolDefinition(name=RUN_AGENT, description=_RUN_AGENT, parameters_json_schema=takes))
+    return asks
+
+
+def _takes(**properties: dict) -> dict:
+    required = list(properties)
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 _ASK_PERSON = (
     "Ask a person for information you need to go on. `schema` is the form they fill in: a JSON Schema object whose "
     "properties are strings, integers, numbers, booleans or enums. Never ask for passwords or other secrets."
 )
-_ASK_PERSON_TAKES = {
-    "type": "object",
-    "properties": {"prompt": {"type": "string"}, "schema": {"type": "object"}},
-    "required": ["prompt", "schema"],
-    "additionalProperties": False,
-}
+_ASK_PERSON_TAKES = _takes(prompt={"type": "string"}, schema={"type": "object"})
+_RUN_AGENT = "Run another agent with a message of its own, and get what it says at its end. What it needs, it asks for."
 
 
 @dataclass
@@ -144,7 +149,7 @@ class _Journaled(WrapperModel):
         self.position += 1
         content = ModelMessagesTypeAdapter.dump_json([*_new(messages), reply]).decode()
         entry = NewEntry("reply", self.position, content)
-        waits = {action.name for action in self.steps.agent.actions} | {ASK_PERSON}
+        waits = {action.name for action in self.steps.agent.actions} | {ASK_PERSON, RUN_AGENT}
         if all(call.tool_name in waits for call in reply.tool_calls):
             self.steps.held.append(entry)  # nothing starts before the wait or the end it is written with
         else:
@@ -186,19 +191,28 @@ async def _outcomes(steps: Steps, position: int, reply: ModelResponse, asked: De
     for call in asked.calls:
         keys[call.tool_call_id] = key = f"{position}.{_place(reply, call.tool_call_id)}"
         try:
-            question = call.tool_name == ASK_PERSON
-            waits.append(_question(key, call) if question else Ask(key, call.tool_name, _raw(call), claim))
+            waits.append(_wait(key, call, claim))
         except InvalidInput as wrong:
             results[call.tool_call_id] = outcomes.refused(wrong)
     came = await steps.wait(*waits)
     return results | {id: came[key] for id, key in keys.items() if key in came}
 
 
-def _question(key: str, call: ToolCallPart) -> Question:
-    asked = canonical.parse(_raw(call))
-    if not isinstance(asked, dict) or set(asked) != {"prompt", "schema"} or not isinstance(asked["prompt"], str):
-        raise InvalidInput(f"{ASK_PERSON} takes a prompt (text) and a schema (an object), and nothing else.")
-    return Question(key, asked["prompt"], questions.check(asked["schema"]))
+def _wait(key: str, call: ToolCallPart, claim: str) -> Question | Ask | Child:
+    match call.tool_name:
+        case registry.ASK_PERSON:
+            asked = canonical.parse(_raw(call))
+            exact = isinstance(asked, dict) and set(asked) == {"prompt", "schema"}
+            if not exact or not isinstance(asked["prompt"], str):
+                raise InvalidInput(f"{ASK_PERSON} takes a prompt (text) and a schema (an object), and nothing else.")
+            return Question(key, asked["prompt"], questions.check(asked["schema"]))
+        case registry.RUN_AGENT:
+            asked = canonical.parse(_raw(call))
+            exact = isinstance(asked, dict) and set(asked) == {"agent", "message"}
+            if not exact or not all(isinstance(each, str) for each in asked.values()):
+                raise InvalidInput(f"{RUN_AGENT} takes an agent and a message, both texts, and nothing else.")
+            return Child(key, asked["agent"], asked["message"])
+    return Ask(key, call.tool_name, _raw(call), claim)
 
 
 def _raw(call: ToolCallPart) -> str:

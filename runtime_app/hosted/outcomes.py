@@ -8,6 +8,13 @@
     expired         nobody decided in time
     void            it was approved, and taken back before anything was sent (R16)
     refused         the call itself cannot be accepted; `message` says why (R15)
+
+and of a child Run, as it ended (R28):
+
+    succeeded       `result`, what it said at its end
+    failed          `reason`
+    cancelled       `reason`, if one was given
+    blocked         `reason`: what would unblock it
 """
 
 import json
@@ -17,7 +24,8 @@ from django.db import transaction
 
 from .. import canonical
 from ..errors import InvalidInput
-from ..models import Effect, Evidence, Request, Response
+from ..models import Effect, Evidence, Grant, Request, Response, Run
+from ..states import ENDED
 
 
 @transaction.atomic
@@ -33,6 +41,45 @@ def of(requests: Iterable[Request]) -> dict[str, dict]:
         for pk, request in ended.items()
     }
     return {key: outcome for key, outcome in told.items() if outcome}
+
+
+def of_children(children: Iterable[Run]) -> dict[str, dict]:
+    """By the wait's key: every child that has ended."""
+    told = {}
+    for child in children:
+        if child.state in ENDED:
+            words = {"result": child.result, "reason": child.reason or child.cancel_reason}
+            told[child.key] = {"outcome": child.state} | {name: text for name, text in words.items() if text}
+    return told
+
+
+@transaction.atomic
+def of_recovery(run: Run, requests: Iterable[Request]) -> tuple[str, str]:
+    """How a Run that recovers an Effect ends, and in which words. Succeeded: what it was to send is known to have
+    happened, and nothing less (R24)."""
+    request = next(each for each in requests if each.key == run.recovery)
+    what = f"{request.described.get('title') or request.action_name}: "
+    sent = Grant.objects.filter(request_id=request.pk, state="consumed").exists()
+    if not sent:
+        return "failed", f"{what}nothing was sent. {_why_not_sent(request)}"
+    effect = Effect.objects.get(pk=request.effect_id) if request.effect_id else Effect.objects.get(request=request)
+    came = _of_effect(effect) or {"outcome": "unknown"}
+    words = " ".join(came[name] for name in ("reference", "statement") if came.get(name))
+    match came["outcome"]:
+        case "committed":
+            return "succeeded", f"{what}it was sent, and by evidence it happened. {words}".strip()
+        case "not_committed":
+            return "failed", f"{what}it was sent, and by evidence it did not happen. {words}".strip()
+    return "failed", f"{what}it was sent, and nobody knows whether it happened."
+
+
+def _why_not_sent(request: Request) -> str:
+    if request.state != "resolved":
+        return f"Its approval {'ran out of time' if request.state == 'expired' else f'was {request.state}'}."
+    if request.outcome != "approved":
+        return f"It was {request.outcome} by {request.resolved_by}."
+    why = Grant.objects.filter(request_id=request.pk).values_list("void_why", flat=True).first()
+    return f"The approval was taken back: {why}." if why else "The approval was not used."
 
 
 def refused(wrong: InvalidInput) -> dict:

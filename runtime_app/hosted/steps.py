@@ -10,7 +10,7 @@ from pydantic_core import from_json, to_json
 from .. import transitions
 from ..errors import InvalidInput
 from ..failpoints import failpoint
-from ..transitions import Ask, NewEntry, Question, Turn
+from ..transitions import Ask, Child, NewEntry, Question, Turn
 from . import outcomes, registry
 
 log = logging.getLogger(__name__)
@@ -64,14 +64,15 @@ class Steps:
             self.held = []
             self._journaled |= {(entry.kind, entry.position, entry.call): entry.content for entry in entries}
 
-    async def wait(self, *waits: Question | Ask) -> dict[str, dict]:
+    async def wait(self, *waits: Question | Ask | Child) -> dict[str, dict]:
         """What came of each wait, by its key, as plain data. Raises Parked when the Run has to stop (R01, R04)."""
         if self._known is None:
             self._known = await self._do(outcomes.of, self.turn.requests) if self.turn.requests else {}
+            self._known |= outcomes.of_children(self.turn.children)
         refused, fresh = {}, []
         for each in waits:
             if each.key not in self._known:
-                if wrong := transitions.check(each):
+                if wrong := await self._wrong(each):
                     refused[each.key] = outcomes.refused(wrong)
                 else:
                     fresh.append(each)
@@ -83,6 +84,16 @@ class Steps:
                 raise Parked
             self._known |= await self._do(outcomes.of, raised)
         return {each.key: refused.get(each.key) or self._known[each.key] for each in waits}
+
+    async def _wrong(self, wait: Question | Ask | Child) -> InvalidInput | None:
+        if wrong := transitions.check(wait):
+            return wrong
+        if not isinstance(wait, Child):
+            return None
+        if wait.agent not in self.agent.children:
+            may = ", ".join(self.agent.children) or "none"
+            return InvalidInput(f"This agent may not run {wait.agent[:60]}. It may run: {may}.")
+        return await self._do(transitions.check_child, self.turn.run, wait)
 
     async def finish(self, state: str, *, result: str = "", reason: str = "") -> None:
         await self._do(
@@ -111,6 +122,10 @@ async def take(turn: Turn, call: Callable[..., Awaitable[Any]]) -> None:
     code or model raises ends the Run `failed`, with a sentence."""
     agent = registry.find(turn.run.agent)
     steps = Steps(turn, agent, call)
+    if turn.run.recovers_id:  # it asked and sent without a loop (R24)
+        state, words = await call(outcomes.of_recovery, turn.run, turn.requests)
+        await steps.finish(state, **{"result" if state == "succeeded" else "reason": words})
+        return
     try:
         if agent is None:
             raise CannotGoOn(f"No agent called {turn.run.agent} is registered with this worker.")

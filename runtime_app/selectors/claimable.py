@@ -6,7 +6,7 @@ _CLAIMABLE = """
 select (select count(*) from (
             select 1 from runtime_app_run where state = 'queued' and hosted and held_at is null limit 100) queued),
        (select count(*) from (select 1 from runtime_app_effect where state = 'prepared' limit 1) prepared),
-       (select count(*) from (select 1 from runtime_app_effect where recovering <> '' limit 1) recovering)
+       (select count(*) from (select 1 from runtime_app_effect where probe_at <= sayso_now() limit 1) due)
 """
 
 

@@ -7,6 +7,7 @@ after that intent is committed and before it is sent. A database ahead of its ma
 
 import fcntl
 import json
+import logging
 import os
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from ..models import Effect, Epoch, Grant, Run, Session
 from .change import Change, opened
 from .continuing import revoke
 from .evidence import doubt
+
+log = logging.getLogger(__name__)
 
 _LOCK = 7_021_190  # of all advisory locks, the one under which an epoch begins
 _FACTS = """
@@ -75,6 +78,16 @@ def watch() -> Epoch:
         if not why and now.system_identifier:
             return now
         return _begin(change, now, why) if why else _first(now)
+
+
+def watch_at_start() -> None:
+    """Compare when a process starts, and say what waits for a person."""
+    epoch = watch()
+    if epoch.number > 1 and epoch.released_at is None:
+        log.warning(
+            "epoch %s began at %s: %s. Nothing is sent until a person says so: ./run manage release_epoch --by NAME",
+            epoch.number, f"{epoch.began_at:%Y-%m-%d %H:%M:%S} UTC", epoch.why,
+        )  # fmt: skip
 
 
 def _first(epoch: Epoch) -> Epoch:

@@ -125,15 +125,9 @@ def _raise_child(change: Change, parent: Run, wait: Child) -> None:
         if (earlier.agent, earlier.message) != (wait.agent, wait.message):
             raise IdempotencyConflict(f"The wait {wait.key[:60]} was raised before with other content.")
         return
-    depth, above = 1, parent
-    while above.parent_id:
-        depth, above = depth + 1, Run.objects.get(pk=above.parent_id)
-    instance = Instance.objects.filter(
-        tenant_id=parent.tenant_id, agent=wait.agent, environment_id=parent.environment_id, hosted=True
-    ).first()
-    if instance is None or depth >= DEPTH:
-        why = f"children may go {DEPTH} deep" if instance else f"no agent {wait.agent[:60]} is set up there"
-        raise InvalidInput(f"The child cannot be started: {why}.")
+    if refused := check_child(parent, wait):
+        raise refused
+    instance = _instance(parent, wait)
     child = Run(
         tenant_id=parent.tenant_id, session_id=parent.session_id, environment_id=parent.environment_id,
         instance_id=instance.pk, agent=wait.agent, parent_id=parent.pk, key=wait.key, interactive=parent.interactive,
@@ -143,6 +137,22 @@ def _raise_child(change: Change, parent: Run, wait: Child) -> None:
     child.save(force_insert=True)
     change.note("run.started", run=child, agent=child.agent, parent=str(parent.pk))
     change.log.work("run")
+
+
+def check_child(parent: Run, wait: Child) -> InvalidInput | None:
+    """Why this Run cannot have that child, or None."""
+    if _instance(parent, wait) is None:
+        return InvalidInput(f"The child cannot be started: no agent {wait.agent[:60]} is set up there.")
+    depth, above = 1, parent
+    while above.parent_id:
+        depth, above = depth + 1, Run.objects.get(pk=above.parent_id)
+    return InvalidInput(f"The child cannot be started: children may go {DEPTH} deep.") if depth >= DEPTH else None
+
+
+def _instance(parent: Run, wait: Child) -> Instance | None:
+    return Instance.objects.filter(
+        tenant_id=parent.tenant_id, agent=wait.agent, environment_id=parent.environment_id, hosted=True
+    ).first()
 
 
 def raise_anew(change: Change, run: Run, request: Request, because: str) -> Request | None:

@@ -139,7 +139,7 @@ def claim(worker_id: UUID, knows: dict[str, list[str]] | None = None) -> Turn | 
 def _known(knows: dict[str, list[str]] | None) -> Q:
     if knows is None:
         return Q()
-    known = Q(pk=None)
+    known = Q(recovers__isnull=False)  # what recovers an Effect has no loop, so whoever is there ends it
     for agent, versions in knows.items():
         known |= Q(agent=agent, agent_version__in=["", *versions])
     return known

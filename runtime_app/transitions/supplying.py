@@ -28,6 +28,8 @@ def supply(change: Change, *, blocker_id, response: Answer | Approve, response_i
     said = said_in(resume, request)
     if earlier := earlier_response(context, said):
         return earlier
+    if blocker.child:
+        raise InvalidResponse("Its child lacked this: it is given on the child's page.", reason="wrong_kind")
     if blocker.supplied_at or blocker.kind == "wait_effect":
         raise _too_late(blocker)
     if not isinstance(response, Answer if blocker.kind == "wait_user" else Approve):

@@ -57,6 +57,17 @@ SCRIPTS = {
     "no JSON": [[("deploy", '{"service": "a", ')], "done"],
     "a number for a text": [[("deploy", '{"service": "a", "version": 1}')], "done"],
     "a secret": [[("ask_person", {"prompt": "Well?", "schema": {"type": "object", "properties": {"p": {"type": "string", "format": "password"}}}})], "done"],  # noqa: E501
+    "a child that deploys": [[("run_agent", {"agent": "scripted", "message": "two deployments"})], "done"],
+    "a child and a question": [
+        [("run_agent", {"agent": "scripted", "message": "two questions"}), ("ask_person", {"prompt": "Confirm?", "schema": NAME})],
+        "done",
+    ],
+    "two questions": [
+        [("ask_person", {"prompt": "Confirm?", "schema": NAME})], [("ask_person", {"prompt": "Confirm?", "schema": NAME})], "done",
+    ],
+    "a stranger": [[("run_agent", {"agent": "deployer", "message": "deploy a 1"})], "done"],
+    "a child nobody set up": [[("run_agent", {"agent": "orphan", "message": "go"})], "done"],
+    "itself": [[("run_agent", {"agent": "scripted", "message": "itself"})], "done"],
     "one refused, one not": [[("deploy", "[]"), ("deploy", {"service": "b", "version": "2"})], "done"],
 }  # fmt: skip
 
@@ -119,7 +130,9 @@ agent(
     tools=[count, slow, broken],
     model=scripted,
     steps=20,
+    children=["scripted", "orphan"],
 )
 agent("plain", actions=[Deploy], loop=without_a_library)
 agent("stubborn", loop=hangs_in_a_thread)
 agent("asks", loop=asks)
+agent("orphan", loop=asks)
