@@ -3,30 +3,36 @@
     POST /deployments        {"service", "version", "environment"} with an Idempotency-Key: 201, and once for each key
     GET  /deployments/<key>  200 with the deployment, or 404
     GET  /log                every delivery received, oldest first
-    PUT  /mode               {"mode": …} and, as wanted, "service", "seconds", "times", "lag"
+    PUT  /mode               {"mode": …} and, as wanted, "service", "seconds", "times", "lag", "once", "seed"
     GET  /mode               the modes in force
 
-Modes: `commit` replies; `drop` commits and cuts the line; `refuse` is a clear no (422, with a reason); `late` commits
-and replies after `seconds`; `down` cuts the line and does nothing. A mode holds for one `service` or for all, and for
-so many deliveries (`times`) or until the next. With a `lag`, look-ups find a deployment only that many seconds later.
+Modes: `commit` replies; `drop` commits and cuts the line; `error` commits and says 500; `late` commits and replies
+after `seconds`; `twice` commits and sends its reply twice; `refuse` is a clear no (422, with a reason); `broken` says
+500 and does nothing; `down` cuts the line and does nothing; `silent` does nothing and cuts the line after `seconds`;
+`any` is one of these, drawn from `seed`. A mode holds for one `service` or for all, and for so many deliveries (`times`)
+or until the next. With a `lag`, look-ups find a deployment only that many seconds later. With `"once": false` a key that
+comes again is deployed again.
 
 The log is the judge of what happened: one JSON object a line, on disk before the reply leaves. Its `what` is
 `committed`, `repeat` (the key's first result was given again), `conflict` (the key came with another body), `refused`,
-`down` or `invalid`. A restart reads it back; modes start anew.
+`broken`, `down`, `silent` or `invalid`. A restart reads it back; modes start anew.
 """
 
 import json
 import os
+import random
 import sys
 import threading
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote
 
-MODES = ("commit", "drop", "refuse", "late", "down")
+DRAWN = ("commit", "drop", "error", "late", "twice", "refuse", "broken", "down", "silent")
+MODES = (*DRAWN, "any")
+NOTHING_DONE = ("broken", "down", "silent")
 ORDER = {"service", "version", "environment"}
 FIRST = ("committed", "refused")  # what a key's first result can be
 LARGEST = 65_536  # bytes of a body
@@ -38,6 +44,8 @@ class Mode:
     seconds: float = 0
     times: int | None = None
     lag: float = 0
+    once: bool = True
+    seed: int = 0
 
 
 @dataclass
@@ -48,6 +56,7 @@ class Result:
     status: int
     body: dict
     found_from: float = field(default=0, compare=False)
+    replies: int = field(default=1, compare=False)
 
 
 class Log:
@@ -83,6 +92,7 @@ class Harbor(ThreadingHTTPServer):
         self.modes = {None: Mode()}
         self.results = {line["key"]: _result(line) for line in self.log.lines if line["what"] in FIRST}
         self.stopping = threading.Event()
+        self._drawn = random.Random(0)
         self._lock = threading.Lock()
         super().__init__(("127.0.0.1", port), Delivery)
 
@@ -101,13 +111,19 @@ class Harbor(ThreadingHTTPServer):
         """Decide, write it down, and give the reply, or None where the line is cut."""
         with self._lock:
             mode = self._spend(order["service"])
+            if mode.mode == "any":
+                mode = replace(mode, mode=self._drawn.choice(DRAWN))
             what, result = self._decide(mode, key, order)
             self.log.write(what=what, key=key, order=order, mode=mode.mode, status=result.status, body=result.body)
             if what in FIRST:
                 self.results[key] = result
-        if mode.mode == "late":
+        if mode.mode in ("late", "silent"):
             self.stopping.wait(mode.seconds)
-        return None if mode.mode in ("drop", "down") or self.stopping.is_set() else result
+        if mode.mode in ("drop", "down", "silent") or self.stopping.is_set():
+            return None
+        if mode.mode == "error":
+            return Result(order, 500, {"reason": "Harbor broke after it was done."})
+        return replace(result, replies=2) if mode.mode == "twice" else result
 
     def invalid(self, key: str | None, sent: bytes, status: int, reason: str) -> Result:
         with self._lock:
@@ -129,13 +145,16 @@ class Harbor(ThreadingHTTPServer):
         service = asked.pop("service", None)
         try:
             mode = Mode(**asked)
-            sane = mode.mode in MODES and mode.seconds >= 0 and mode.lag >= 0 and (mode.times is None or mode.times > 0)
+            sane = mode.mode in MODES and isinstance(mode.once, bool) and isinstance(mode.seed, int)
+            sane = sane and mode.seconds >= 0 and mode.lag >= 0 and (mode.times is None or mode.times > 0)
         except TypeError:
             sane = False
         if not sane or not isinstance(service, str | None):
             return Result({}, 422, {"reason": f"A mode is one of {', '.join(MODES)}."})
         with self._lock:
             self.modes[service] = mode
+            if mode.mode == "any":
+                self._drawn = random.Random(mode.seed)
         return self.get_mode()
 
     def get_mode(self) -> Result:
@@ -159,11 +178,11 @@ class Harbor(ThreadingHTTPServer):
 
     def _decide(self, mode: Mode, key: str, order: dict) -> tuple[str, Result]:
         first = self.results.get(key)
-        if mode.mode == "down":
-            return "down", Result(order, 0, {})
+        if mode.mode in NOTHING_DONE:
+            return mode.mode, Result(order, 500 if mode.mode == "broken" else 0, {"reason": "Harbor is broken."})
         if first and first.order != order:
             return "conflict", Result(order, 409, {"reason": "This key was used for another deployment."})
-        if first:
+        if first and mode.once:
             return "repeat", first
         if mode.mode == "refuse":
             return "refused", Result(order, 422, {"reason": f"Harbor does not deploy {order['service']} now."})
@@ -228,11 +247,12 @@ class Delivery(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         body = json.dumps(result.body, ensure_ascii=False).encode()
-        self.send_response(result.status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        for _ in range(result.replies):
+            self.send_response(result.status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
 
 
 def _result(line: dict) -> Result:

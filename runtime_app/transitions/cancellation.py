@@ -58,7 +58,7 @@ def _ended(run: Run) -> str:
 
 def stopped(turn) -> None:
     """The worker has stopped: the marked Run is cancelled. Raises LeaseLost if it is no longer this worker's to end."""
-    with opened(permissions.system("worker", turn.run.tenant_id)) as change:
+    with opened("stopped", permissions.system("worker", turn.run.tenant_id)) as change:
         change.lock_session(turn.run.session_id)
         run = change.lock(Run, turn.run.pk)
         if run.state != "running" or run.lease_number != turn.lease_number or not run.cancel_requested_at:

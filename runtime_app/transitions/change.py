@@ -14,6 +14,7 @@ from django.db import IntegrityError, OperationalError, connection, transaction
 from .. import clock
 from ..errors import Busy, SaysoError
 from ..events import Log
+from ..failpoints import failpoint
 from ..models import Session
 from ..permissions import Context, system
 from .refusals import record_refusal
@@ -27,7 +28,8 @@ _REPEATED = {"run_started_once", "response_id_once"}
 class Change:
     """One transition under way. `log` exists once the Session is locked."""
 
-    def __init__(self):
+    def __init__(self, verb: str):
+        self.verb = verb
         self.context: Context | None = None
         self.log: Log | None = None
         self._now = None
@@ -44,6 +46,7 @@ class Change:
         session = rows.filter(pk=pk).first()
         if session:
             self.log_of(session)
+            failpoint(f"{self.verb}.locked")
         return session
 
     def log_of(self, session: Session) -> None:
@@ -79,16 +82,19 @@ class Change:
 
 
 @contextmanager
-def opened(context: Context | None = None):
+def opened(verb: str, context: Context | None = None):
     """A Change in its transaction; its Events are numbered and written last, just before the commit."""
     try:
         with transaction.atomic(durable=True):
-            change = Change()
+            change = Change(verb)
             if context:
                 change.act(context)
             yield change
+            failpoint(f"{verb}.written")
             if change.log:
                 change.log.write()
+            failpoint(f"{verb}.events")
+        failpoint(f"{verb}.committed")
     except OperationalError as failed:
         if getattr(failed.__cause__, "sqlstate", None) in _BUSY:
             raise Busy(retry_after=1) from failed
@@ -105,7 +111,7 @@ def transition(verb: str, target: str) -> Callable:
         @wraps(body)
         def call(context: Context, **arguments):
             try:
-                return _once(body, context, arguments)
+                return _once(verb, body, context, arguments)
             except Busy:  # nothing was refused, and nothing happened
                 raise
             except SaysoError as refused:
@@ -117,10 +123,10 @@ def transition(verb: str, target: str) -> Callable:
     return of
 
 
-def _once(body, context, arguments):
+def _once(verb, body, context, arguments):
     for last in (False, True):
         try:
-            with opened(context) as change:
+            with opened(verb, context) as change:
                 return body(change, **arguments)
         except IntegrityError as failed:
             constraint = getattr(getattr(failed.__cause__, "diag", None), "constraint_name", "")

@@ -48,7 +48,7 @@ def known_actions(of: str = "") -> Q:
 def intend(worker_id: UUID) -> Dispatch | None:
     """Write the dispatch intent for the next unused Grant: the one commit that consumes it. After it, send."""
     while True:
-        with opened() as change:
+        with opened("intend") as change:
             unused = Grant.objects.filter(
                 known_actions("request__"), state="unused", run__state="waiting", run__held_at=None,
                 run__environment__held_at=None,
@@ -133,7 +133,7 @@ def record(dispatch: Dispatch, reply: actions.Reply | BaseException) -> None:
 
     Also under a lost Lease and beside an ended Run: a reply is evidence whoever carries it (R29).
     """
-    with opened(permissions.system("provider", dispatch.tenant_id)) as change:
+    with opened("record", permissions.system("provider", dispatch.tenant_id)) as change:
         run, effect = locked(change, dispatch.effect_id)
         attempt = Attempt.objects.get(pk=dispatch.attempt_id)
         read = read_reply(dispatch.action, reply)

@@ -2,7 +2,7 @@
 
 What a database cannot restore about itself is compared with what it says: the system it is on, its WAL's timeline,
 its own oid, and a mark outside it. The mark is a file: its inode, and the number of the last dispatch intent, written
-after that intent is committed and before it is sent. A database ahead of its mark is normal; one behind it was restored.
+after that intent is committed and before it is sent. A database ahead of its mark is normal; one behind was restored.
 """
 
 import fcntl
@@ -67,7 +67,7 @@ def differences() -> list[str]:
 
 def watch() -> Epoch:
     """Compare, and begin a new epoch on any difference. Called at start, and when a dispatch finds one."""
-    with opened() as change:
+    with opened("watch") as change:
         now = Epoch.objects.order_by("-number").first()
         if now.system_identifier and not differences():
             return now
@@ -118,8 +118,8 @@ def _doubt_all(change: Change, session_id, epoch: Epoch) -> None:
             run.held_at = change.now()
             change.note("run.held", run=run, epoch=epoch.number, why=epoch.why)
         run.save(update_fields=["epoch", "held_at"])
-        unsure = Effect.objects.select_for_update(no_key=True).filter(run_id=run.pk, state__in=["prepared", "in_flight"])
-        for effect in unsure.order_by("pk"):
+        unsure = Effect.objects.select_for_update(no_key=True).filter(run_id=run.pk)
+        for effect in unsure.filter(state__in=["prepared", "in_flight"]).order_by("pk"):
             effect.epoch = epoch.number
             effect.save(update_fields=["epoch"])
             doubt(change, run, effect)
@@ -129,7 +129,7 @@ def _doubt_all(change: Change, session_id, epoch: Epoch) -> None:
 
 def release_epoch(by: str) -> None:
     """A person says that this installation may send again: held Runs go on where they were (R27)."""
-    with opened() as change:
+    with opened("release_epoch") as change:
         epoch = Epoch.objects.select_for_update().order_by("-number").first()
         if epoch.number > 1 and epoch.released_at is None:
             epoch.released_at, epoch.released_by = change.now(), by

@@ -142,7 +142,7 @@ def accept_uncertainty(change: Change, run: Run, request: Request, effect: Effec
 
 def recovering(worker_id: UUID) -> Recovery | None:
     """Take the next probe that is due: one that a person asked for, or one of a schedule (R24, R35)."""
-    with opened() as change:
+    with opened("recovering") as change:
         now = change.now()
         due = Effect.objects.filter(known_actions(), probe_at__lte=now).order_by("probe_at")
         seen = due.values("pk", "tenant_id").first()
@@ -164,7 +164,7 @@ def recovering(worker_id: UUID) -> Recovery | None:
 
 def recovered(recovery: Recovery, found: actions.Reply | BaseException) -> None:
     """Keep what the probe found; settle the Effect where that is conclusive."""
-    with opened(permissions.system("probe", recovery.tenant_id)) as change:
+    with opened("recovered", permissions.system("probe", recovery.tenant_id)) as change:
         run, effect = locked(change, recovery.effect_id)
         read = read_reply(_Probe, found)
         until = unproven_until(change, effect)

@@ -126,7 +126,7 @@ def claim(worker_id: UUID, knows: dict[str, list[str]] | None = None) -> Turn | 
     version waits for a worker that has it.
     """
     while True:
-        with opened() as change:
+        with opened("claim") as change:
             queued = Run.objects.filter(_known(knows), state="queued", hosted=True, held_at=None).order_by("queued_at")
             pk = change.lock_first("worker", queued.values_list("pk", "tenant_id", "session_id")[:8])
             if pk is None:
@@ -205,7 +205,7 @@ def _append(run: Run, turn: Turn, entries: Iterable[NewEntry]) -> None:
 def journal(turn: Turn, *entries: NewEntry) -> None:
     """Journal finished steps at once: a reply before any of its calls starts, a result when it returns (R22).
     Raises LeaseLost, RunEnded (cancelling)."""
-    with opened(permissions.system("worker", turn.run.tenant_id)) as change:
+    with opened("journal", permissions.system("worker", turn.run.tenant_id)) as change:
         run = _held(change, turn)
         _unmarked(run)
         _append(run, turn, entries)
@@ -217,7 +217,7 @@ def suspend(turn: Turn, *, waits: list[Wait], entries: Iterable[NewEntry] = ()) 
     Returns the Requests if nothing stops the Run (a policy decided all): the turn goes on. None: the turn is over.
     """
     asking = permissions.Actor("agent", str(turn.run.instance_id), turn.run.agent)
-    with opened(permissions.Context(turn.run.tenant_id, asking)) as change:
+    with opened("suspend", permissions.Context(turn.run.tenant_id, asking)) as change:
         run = _held(change, turn)
         _unmarked(run)
         _append(run, turn, entries)
@@ -235,7 +235,7 @@ def suspend(turn: Turn, *, waits: list[Wait], entries: Iterable[NewEntry] = ()) 
 
 def finish(turn: Turn, *, state: str, result: str = "", reason: str = "", entries: Iterable[NewEntry] = ()) -> None:
     """End a Run whose loop is done: `succeeded` or `failed`. A marked Run can end no other way than cancelled (R30)."""
-    with opened(permissions.system("worker", turn.run.tenant_id)) as change:
+    with opened("finish", permissions.system("worker", turn.run.tenant_id)) as change:
         run = _held(change, turn)
         _unmarked(run)
         _append(run, turn, entries)
@@ -244,7 +244,7 @@ def finish(turn: Turn, *, state: str, result: str = "", reason: str = "", entrie
 
 def give_back(turn: Turn) -> None:
     """A worker that is leaving lets go of the Run; another takes it up."""
-    with opened(permissions.system("worker", turn.run.tenant_id)) as change:
+    with opened("give_back", permissions.system("worker", turn.run.tenant_id)) as change:
         run = _held(change, turn)
         if run.cancel_requested_at:
             end(change, run, "cancelled", by=run.cancelled_by)

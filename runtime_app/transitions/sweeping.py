@@ -42,7 +42,7 @@ def sweep() -> int:
         cursor.execute(_DUE, [_silence(), BATCH])
         due = cursor.fetchall()
     for what, pk, tenant_id in due:
-        with opened(permissions.system("sweep", tenant_id)) as change:
+        with opened(what, permissions.system("sweep", tenant_id)) as change:
             {"expire": expire, "lapse": lapse, "doubt": give_up, "stuck": block}[what](change, pk)
     return len(due)
 
