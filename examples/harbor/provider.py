@@ -9,9 +9,9 @@
 Modes: `commit` replies; `drop` commits and cuts the line; `error` commits and says 500; `late` commits and replies
 after `seconds`; `twice` commits and sends its reply twice; `refuse` is a clear no (422, with a reason); `broken` says
 500 and does nothing; `down` cuts the line and does nothing; `silent` does nothing and cuts the line after `seconds`;
-`any` is one of these, drawn from `seed`. A mode holds for one `service` or for all, and for so many deliveries (`times`)
-or until the next. With a `lag`, look-ups find a deployment only that many seconds later. With `"once": false` a key that
-comes again is deployed again.
+`any` is one of these, drawn from `seed`. A mode holds for one `service` or for all, for so many deliveries (`times`)
+or until the next. With a `lag`, look-ups find a deployment only that many seconds later. With `"once": false` a key
+that comes again is deployed again.
 
 The log is the judge of what happened: one JSON object a line, on disk before the reply leaves. Its `what` is
 `committed`, `repeat` (the key's first result was given again), `conflict` (the key came with another body), `refused`,

@@ -1,0 +1,166 @@
+"""The kill matrix: every place of a scenario, met by kill -9, by a cut connection and by the immediate stop of
+PostgreSQL, once each. Then everything starts again, works until it is quiet, and is judged by the provider's log."""
+
+import random
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from runtime_app.models import Attempt, Effect, Request, Run
+from runtime_app.transitions import epochs
+from tests.cast import Answer, Finding
+from tests.chaos import invariants
+from tests.chaos.installation import Actor, Installation
+from tests.chaos.scenarios import LOST, SCENARIOS, WHO_SPEAKS, Stage
+
+FAULTS = ("kill -9", "cut", "stop")
+
+
+@dataclass(frozen=True)
+class Cell:
+    scenario: Callable
+    place: str
+    fault: str
+
+    def __str__(self):
+        return f"{self.scenario.__name__:13} {self.place:26} {self.fault}"
+
+
+def cells() -> list[Cell]:
+    every = [Cell(each, place, fault) for each, named in SCENARIOS.items() for place in named for fault in FAULTS]
+    return every + [Cell(each, f"commit, {how}", "lost") for each in WHO_SPEAKS for how in LOST]
+
+
+@dataclass
+class Verdict:
+    cell: Cell
+    wrong: list[str]
+    stands: str
+
+
+def play(here: Installation, cell: Cell, number: int) -> Verdict:
+    stage = Stage(here, f"s{number}")
+    before = set(Run.objects.values_list("pk", flat=True))
+    cell.scenario(stage)
+    sent_before = len(here.harbor.lines())
+    actor = strike(here, stage, cell)
+    if not actor:
+        return Verdict(cell, ["the place was never reached"], "")
+    worker = actor if stage.say is None and not actor.ended() else here.worker()
+    wrong = recover(here, stage)
+    if stage.facts.get("nothing more is sent") and len(here.harbor.lines()) > sent_before:
+        wrong.append("R27 something was sent after a restore")
+    runs = Run.objects.exclude(pk__in=before)
+    effects = Effect.objects.filter(run__in=runs).order_by("pk")
+    stands = f"{', '.join(sorted(runs.values_list('state', flat=True)))}; {', '.join(each.state for each in effects)}"
+    wrong += invariants.whole(here.harbor.lines(), truth=False)
+    wrong += settle(here)
+    wrong += invariants.whole(here.harbor.lines())
+    wrong += [f"does not end: {pk}" for pk in runs.exclude(ended_at__isnull=False).values_list("pk", flat=True)]
+    worker.end()
+    actor.end()
+    return Verdict(cell, wrong, stands)
+
+
+def strike(here: Installation, stage: Stage, cell: Cell) -> Actor | None:
+    """Let it come to the place, and break it there. Returns who was broken, or None if the place was never reached."""
+    if cell.fault == "lost":
+        here.line.tell(cell.place.removeprefix("commit, "))
+        actor = here.fork(stage.say)
+        actor.wait()
+        fired = here.line.tell("fired") == "yes"
+        here.line.tell("pass")
+        return actor if fired else None
+    deed = "kill" if cell.fault == "kill -9" else "hold"
+    actor = here.fork(stage.say, f"{cell.place}:{deed}") if stage.say else here.worker(f"{cell.place}:{deed}")
+    if stage.meanwhile:
+        stage.meanwhile()
+    reached = actor.reached()
+    if cell.fault == "cut":
+        here.line.tell("cut")
+    elif cell.fault == "stop" and reached:
+        here.stop_postgres()
+        actor.go()
+        here.start_postgres()
+    actor.go()
+    if stage.say or deed == "kill":
+        actor.wait()
+    return actor if reached else None
+
+
+def recover(here: Installation, stage: Stage) -> list[str]:
+    """Whoever spoke says it again; everything works on until it is quiet; what is silent for a minute is gone."""
+    wrong = []
+    if stage.say:
+        wrong += heard(stage.say)
+    here.quiet(1.5)
+    here.move(minutes=1)
+    if not here.quiet():
+        wrong.append("it does not come to rest")
+    return wrong
+
+
+def heard(say: Callable) -> list[str]:
+    """Said twice: what is not known is settled by saying it again, and again changes nothing (R09)."""
+    for _ in range(2):
+        try:
+            say()
+        except Exception as error:
+            return [f"said again, it is {type(error).__name__}: {error}"]
+    return []
+
+
+def settle(here: Installation) -> list[str]:
+    """People do their part: approve, answer, look into Harbor's log, release. Then nothing is left to wait for."""
+    house = here.northgate
+    if Run.objects.exclude(held_at=None).exclude(state="cancelled").filter(ended_at=None).exists():
+        epochs.release_epoch("Root")
+    for _ in range(6):
+        here.quiet()
+        pending = list(Request.objects.filter(state="pending").select_related("effect"))
+        if not pending:
+            return []
+        done = {line["key"] for line in here.harbor.lines() if line["what"] == "committed"}
+        for request in pending:
+            try:
+                if request.kind == "wait_user":
+                    house.says("Sam", request, Answer({"name": "x"}))
+                elif request.kind == "wait_approval":
+                    house.approves("Ada", request)
+                else:
+                    found = "committed" if request.effect.key in done else "not_committed"
+                    house.says("Olga", request, Finding(found, "harbor's log"))
+            except Exception as error:
+                return [f"nobody can answer {request.kind} {request.pk}: {type(error).__name__} {error}"]
+    return ["people are asked without end"]
+
+
+def main(here: Installation, words: list[str]) -> None:
+    """`matrix [sample N] [seed S] [word …]`: all cells, or N of them drawn by a seed, or those with these words."""
+    words, options = list(words), {"sample": None, "seed": None}
+    for name in options:
+        if name in words:
+            at = words.index(name)
+            options[name] = int(words[at + 1])
+            del words[at : at + 2]
+    seed = options["seed"] if options["seed"] is not None else random.randrange(10_000)
+    chosen = [cell for cell in cells() if all(word in str(cell) for word in words)]
+    if options["sample"]:
+        chosen = random.Random(seed).sample(chosen, options["sample"])
+        print(f"{len(chosen)} of {len(cells())} cells, seed {seed}", flush=True)
+    began, verdicts = time.monotonic(), []
+    for number, cell in enumerate(chosen):
+        verdict = play(here, cell, number)
+        verdicts.append(verdict)
+        print(f"{cell!s:50} {'WRONG' if verdict.wrong else 'ok':6} {verdict.stands}", flush=True)
+        for each in verdict.wrong:
+            print(f"    {each}", flush=True)
+    wrong = [verdict for verdict in verdicts if verdict.wrong]
+    doubled = sum("I7" in each for verdict in verdicts for each in verdict.wrong)
+    print(
+        f"\n{len(verdicts)} cells in {time.monotonic() - began:.0f} s: {len(here.harbor.lines())} deliveries, "
+        f"{Attempt.objects.count()} intents, {doubled} double sends, {len(wrong)} cells wrong"
+    )
+    if wrong:
+        sys.exit(1)
