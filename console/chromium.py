@@ -1,9 +1,8 @@
-"""The browser the tests need: found, or installed where that can be done."""
+"""The browser the tests need."""
 
-import os
 import shutil
-import subprocess
-import sys
+
+from console import debian
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 PACKAGES = ["chromium", "fonts-liberation"]
@@ -15,17 +14,4 @@ def find() -> str | None:
 
 def find_or_install() -> str:
     """Its path. Ends the program with what to install where that cannot be done here."""
-    if path := find():
-        return path
-    if os.geteuid() != 0 or not shutil.which("apt-get"):
-        sys.exit(
-            f"The tests need Chromium. Install it first: {' '.join(PACKAGES)} on Debian (apt-get install, as root), "
-            "chromium elsewhere."
-        )
-    print("installing Chromium for the browser tests (about 120 MB) ...", file=sys.stderr, flush=True)
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    apt = ["apt-get", "-qq", "-o", "DPkg::Lock::Timeout=300"]
-    for command in ([*apt, "update"], [*apt, "install", "-y", "--no-install-recommends", *PACKAGES]):
-        if subprocess.run(command, env=environment, stdout=subprocess.DEVNULL).returncode:
-            sys.exit(f"Installing Chromium failed; the reason is above. The packages are {' '.join(PACKAGES)}.")
-    return find() or sys.exit(f"Chromium was installed but none of {', '.join(NAMES)} is on PATH.")
+    return debian.find_or_install("Chromium (about 120 MB)", find, PACKAGES, "chromium")

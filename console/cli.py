@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shutil
 import sys
 
 from console import environ, postgres
@@ -43,9 +44,10 @@ def demo(words: list[str]) -> None:
 
 
 def test(words: list[str]) -> None:
-    from console import chromium
+    from console import chromium, debian
 
     chromium.find_or_install()
+    debian.find_or_install("bubblewrap", lambda: shutil.which("bwrap"), ["bubblewrap"], "bubblewrap")
     use_settings()
     import pytest
 

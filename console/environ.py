@@ -192,6 +192,14 @@ VARIABLES = [
         seconds(0.1, 300),
     ),
     Variable(
+        "SAYSO_RUN_BARE",
+        "no",
+        "Agents' commands run without walls, as the worker's user, and may outlive a cancel. Never where agents or what "
+        "they read are not trusted.",
+        "yes or no",
+        yes_or_no,
+    ),
+    Variable(
         "SAYSO_ROLE", "app", "Which of the two database roles this process is; ./run sets it.", "app or owner", role
     ),
 ]

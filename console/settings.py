@@ -24,6 +24,7 @@ INSTALLED_APPS = [
     "daphne",
     "channels",
     "console",
+    "procrastinate.contrib.django",
     "runtime_app",
     "django.contrib.admin",
     "django.contrib.auth",
@@ -73,6 +74,8 @@ MIGRATES = ENVIRONMENT["SAYSO_ROLE"] == "owner"
 DATABASE = ENVIRONMENT["DATABASE_OWNER_URL" if MIGRATES else "DATABASE_URL"]
 DATABASES = {"default": environ.database(DATABASE, pooled=not MIGRATES)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+PROCRASTINATE_AUTODISCOVER_MODULE_NAME = "jobs"  # runtime_app/jobs.py
 
 USE_TZ = True
 TIME_ZONE = ENVIRONMENT["SAYSO_TIME_ZONE"]

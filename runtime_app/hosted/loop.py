@@ -4,10 +4,19 @@ Each reply of the model is one journal entry: the messages that were new to the 
 those entries, one after the other; nothing grows and nothing is written twice.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 
-from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ModelMessagesTypeAdapter, ToolDefinition
+from pydantic_ai import (
+    Agent,
+    DeferredToolRequests,
+    DeferredToolResults,
+    ModelMessagesTypeAdapter,
+    RunContext,
+    Tool,
+    ToolDefinition,
+)
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models import Model, infer_model
 from pydantic_ai.models.wrapper import WrapperModel
@@ -19,6 +28,7 @@ from ..errors import InvalidInput
 from ..failpoints import failpoint
 from ..transitions import Ask, Child, NewEntry, Question
 from . import outcomes, registry
+from .contained import Command
 from .registry import ASK_PERSON, RUN_AGENT, HostedAgent, find
 from .steps import CannotGoOn, Steps, legible
 
@@ -68,8 +78,19 @@ def _library(name: str) -> Agent:
         deps_type=Steps,
         instructions=agent.instructions or None,
         retries=RETRIES,
-        toolsets=[_Once(FunctionToolset(list(agent.tools))), _Waits(_definitions(agent))],
+        toolsets=[_Once(FunctionToolset([*map(_tool, agent.tools)])), _Waits(_definitions(agent))],
     )
+
+
+def _tool(tool: Callable | Command) -> Callable | Tool:
+    if not isinstance(tool, Command):
+        return tool
+
+    async def run(ctx: RunContext[Steps], arguments: list[str] | None = None, input: str = "") -> dict:
+        place = _place(_last_reply(ctx.messages), ctx.tool_call_id)
+        return await tool.run(ctx.deps, f"{_position(ctx.messages)}.{place}", arguments or [], input)
+
+    return Tool(run, takes_ctx=True, name=tool.name, description=tool.description)
 
 
 def _definitions(agent: HostedAgent) -> list[ToolDefinition]:
@@ -129,8 +150,7 @@ class _Once(WrapperToolset):
             return await super(_Once, self).call_tool(name, tool_args, ctx, tool)
 
         reply = _last_reply(ctx.messages)
-        position = sum(isinstance(message, ModelResponse) for message in ctx.messages) - 1
-        return await ctx.deps.once(str(_place(reply, ctx.tool_call_id)), run, position=position)
+        return await ctx.deps.once(str(_place(reply, ctx.tool_call_id)), run, position=_position(ctx.messages))
 
 
 class _Journaled(WrapperModel):
@@ -178,6 +198,11 @@ def _new(messages: list[ModelMessage]) -> list[ModelMessage]:
 
 def _last_reply(messages: list[ModelMessage]) -> ModelResponse:
     return next(message for message in reversed(messages) if isinstance(message, ModelResponse))
+
+
+def _position(messages: list[ModelMessage]) -> int:
+    """Of the newest reply among the model's replies."""
+    return sum(isinstance(message, ModelResponse) for message in messages) - 1
 
 
 def _place(reply: ModelResponse, call_id: str) -> int:

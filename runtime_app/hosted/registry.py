@@ -16,6 +16,7 @@ from .. import actions as known
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
+    from .contained import Command
     from .steps import Steps
 
 ASK_PERSON = "ask_person"  # the one tool every agent has
@@ -34,7 +35,7 @@ class HostedAgent:
     title: str
     instructions: str
     actions: tuple[type[known.Action], ...]
-    tools: tuple[Callable, ...]
+    tools: "tuple[Callable | Command, ...]"
     model: "Model | str | Callable[[], Model] | None"
     loop: "Callable[[Steps], Awaitable[str]] | None"
     steps: int
@@ -52,7 +53,7 @@ def agent(
     title: str = "",
     instructions: str = "",
     actions: Sequence[type[known.Action]] = (),
-    tools: Sequence[Callable] = (),
+    tools: "Sequence[Callable | Command]" = (),
     model: Any = None,
     loop: "Callable[[Steps], Awaitable[str]] | None" = None,
     steps: int = 100,

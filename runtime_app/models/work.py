@@ -101,6 +101,8 @@ class Schedule(TenantRow):
     cron = models.CharField(max_length=120, help_text="minute hour day month weekday, in UTC: 0 6 * * 1")
     set_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
     active = models.BooleanField(default=True)
+    refused = models.TextField(blank=True, editable=False, db_comment="why it did not start when it last was due")
+    refused_at = models.DateTimeField(null=True, editable=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     def __str__(self):
@@ -124,6 +126,20 @@ class Entry(TenantRow):
             # a finished step is journaled once, whoever ran it
             models.UniqueConstraint(fields=["run", "position", "kind", "call"], name="entry_once"),
         ]
+        triggers = append_only()
+
+
+class Chunk(TenantRow):
+    """A piece of streamed output, by its place in its stream (R36). Beside the Run: no Session lock, no Event."""
+
+    run = TenantKey(Run)
+    stream = models.CharField(max_length=200, db_comment="the journaled place of the call, and the Lease it ran under")
+    offset = models.BigIntegerField(db_comment="how many characters of the stream came before")
+    text = models.TextField()
+    at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "stream", "offset"], name="chunk_once")]
         triggers = append_only()
 
 

@@ -31,6 +31,7 @@ STANDS_ON = {
     "pydantic_core": None,
     "asgiref": None,
     "pgtrigger": {"models"},
+    "procrastinate": {"jobs"},
     "pydantic_ai": {"hosted"},
 }
 

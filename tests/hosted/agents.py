@@ -6,6 +6,7 @@ import os
 import time
 from pathlib import Path
 
+from runtime_app.hosted.contained import command
 from runtime_app.hosted.registry import agent
 from runtime_app.transitions import Ask, Question
 from tests.cast import Deploy
@@ -40,6 +41,11 @@ def broken() -> str:
     raise ValueError("the password is hunter2")
 
 
+# forks, ignores SIGTERM, starts a session of its own, detaches
+STUBBORN = (
+    "trap '' TERM HUP INT; (setsid sh -c 'trap \"\" TERM; exec sleep 86421' </dev/null >/dev/null 2>&1 &); sleep 86421"
+)
+
 # message: what the model does, reply by reply; a call is (tool, arguments), a text ends the Run
 SCRIPTS = {
     "two tools": [[("count", {"word": "one"}), ("slow", {"word": "two"})], "done"],
@@ -68,6 +74,8 @@ SCRIPTS = {
     "a stranger": [[("run_agent", {"agent": "deployer", "message": "deploy a 1"})], "done"],
     "a child nobody set up": [[("run_agent", {"agent": "orphan", "message": "go"})], "done"],
     "itself": [[("run_agent", {"agent": "scripted", "message": "itself"})], "done"],
+    "two commands": [[("shell", {"arguments": ["echo one"]}), ("shell", {"arguments": ["echo two"]})], "done"],
+    "a stubborn command": [[("shell", {"arguments": [STUBBORN]})], "done"],
     "one refused, one not": [[("deploy", "[]"), ("deploy", {"service": "b", "version": "2"})], "done"],
 }  # fmt: skip
 
@@ -127,7 +135,7 @@ agent(
     "scripted",
     instructions="Follow the script.",
     actions=[Deploy],
-    tools=[count, slow, broken],
+    tools=[count, slow, broken, command("shell", "sh", "-c", description="Runs a script.")],
     model=scripted,
     steps=20,
     children=["scripted", "orphan"],

@@ -1,0 +1,32 @@
+"""Streamed output: chunks by offset beside the Run, without the Session's lock (R36). A push says only that it grew."""
+
+from django.db import connection
+
+from ..errors import LeaseLost
+from ..events import NEWS
+from ..ids import uuid7
+from .runs import Turn
+
+_WRITE = """
+with lease as (
+    select tenant_id, session_id, id from runtime_app_run
+     where id = %(run)s and state = 'running' and lease_number = %(lease)s and lease_worker = %(worker)s
+       and cancel_requested_at is null),
+written as (
+    insert into runtime_app_chunk (id, tenant_id, run_id, stream, "offset", text)
+    select %(id)s, tenant_id, id, %(stream)s, %(offset)s, %(text)s from lease returning 1)
+select pg_notify(%(news)s, concat_ws(' ', lease.tenant_id, lease.session_id, last_seq))
+  from lease join runtime_app_session on runtime_app_session.id = session_id, written
+"""
+
+
+def output(turn: Turn, stream: str, offset: int, text: str) -> None:
+    """Append what a running step wrote. Only the newest Lease of an unmarked Run may; else LeaseLost (R29)."""
+    facts = {
+        "run": turn.run.pk, "lease": turn.lease_number, "worker": turn.worker_id, "id": uuid7(), "stream": stream,
+        "offset": offset, "text": text, "news": NEWS,
+    }  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(_WRITE, facts)
+        if cursor.fetchone() is None:
+            raise LeaseLost
