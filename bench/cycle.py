@@ -19,7 +19,7 @@ import psycopg
 
 PATIENCE = 60  # seconds for a mark; the first waits for the worker's start too
 PAUSE = (0.05, 0.3)  # seconds between a wait and its answer, at rest: random, so as not to beat with somebody's poll
-STALL = 1.0  # seconds: longer than any work here takes, shorter than any poll
+STALL = 5.0  # seconds: longer than a busy machine makes anything here, shorter than a worker waits for news
 
 
 @cache
