@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 DOMAIN_THREADS = 4  # each keeps a database connection
 STOP_WITHIN = 0.5  # seconds a cancelled turn has to end before it is left behind
-DRAIN_WITHIN = 3.0  # seconds that dispatches under way have when the worker stops
+LEAVE_WITHIN = 3.5  # seconds that dispatches under way, and everything else, have when the worker stops
 KINDS = ("run", "effect", "probe")  # what a hint may say became claimable
 TRIES = 5  # of recording what a provider said
 
@@ -51,8 +51,8 @@ class Worker:
         self.turns: dict[UUID, UnderWay] = {}
         self.sends: set[asyncio.Task] = set()
         self.leaving: set[asyncio.Task] = set()
-        self.stopping = False
-        self.looked = float("-inf")
+        self.stopped = asyncio.Event()
+        self.swept = self.looked = float("-inf")
         self.news = asyncio.Event()
         self.hints: Counter[str] = Counter()  # what we were told of and have not tried to claim
         self.domain = ThreadPoolExecutor(DOMAIN_THREADS, "domain")
@@ -66,37 +66,37 @@ class Worker:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, self.stop)
         await self.beat()
+        looking = asyncio.create_task(self._look_until_stopped())
         beside = [asyncio.create_task(self._beats()), asyncio.create_task(self._listen())]
         log.info("worker %s is looking for work", self.name)
-        try:
-            await self._look_until_stopped()
-        finally:
-            await self._leave()
-            for task in beside:
-                task.cancel()
-            await asyncio.wait(beside)
-            if not self.sends:  # else it is missed when it is gone, and what it sent is uncertain
-                await self._in(self.pulse, transitions.leave, self.id)
+        await self.stopped.wait()
+        leaving = asyncio.create_task(self._leave(looking))
+        await asyncio.wait({leaving}, timeout=LEAVE_WITHIN)
+        for task in beside:
+            task.cancel()
+        await asyncio.wait(beside)
 
     def stop(self) -> None:
-        self.stopping = True
+        self.stopped.set()
         self.news.set()
 
-    async def _leave(self) -> None:
+    async def _leave(self, looking: asyncio.Task) -> None:
+        await looking
         await asyncio.gather(*(self._drop(run, self._give_back) for run in list(self.turns)))
         if under_way := self.sends | self.leaving:
-            await asyncio.wait(under_way, timeout=DRAIN_WITHIN)
+            await asyncio.wait(under_way)
+        await self._in(self.pulse, transitions.leave, self.id)  # else it is missed, and what it sent is uncertain
 
     # ------------------------------------------------------------------------------------------------ looking
 
     async def _look_until_stopped(self) -> None:
-        while not self.stopping:
+        while not self.stopped.is_set():
             self.news.clear()  # before the look: what is told during it means another look
-            rest = settings.SAYSO_LOOK_SECONDS
+            rest = settings.SAYSO_LOOK_SECONDS / 2
             try:
                 await self._look()
-            except (DatabaseError, InterfaceError, Busy) as failed:
-                log.warning("could not look for work: %s", failed)
+            except Exception as failed:
+                self._complain("could not look for work", failed)
                 self.looked, rest = float("-inf"), min(1, rest)
             try:
                 async with asyncio.timeout(rest):
@@ -105,18 +105,23 @@ class Worker:
                 pass
 
     async def _look(self) -> None:
-        """Claim what we were told of. Now and then sweep, and see for ourselves what there is."""
-        if time.monotonic() - self.looked >= settings.SAYSO_LOOK_SECONDS:
-            self.looked = time.monotonic()
-            await self.call(transitions.sweep)
+        """Claim what we were told of. Now and then see for ourselves what there is, and sweep."""
+        now = time.monotonic()
+        if now - self.looked >= settings.SAYSO_LOOK_SECONDS:
+            self.looked = now
             self.hints |= Counter(await self.call(claimable))  # the larger of each
-        claims = [
+        work = [
             self._claim("run", self._room_for_turns, transitions.claim, self._begin),
             self._claim("effect", self._room_to_send, transitions.intend, self._dispatch),
             self._claim("probe", self._room_to_send, transitions.recovering, self._recover),
         ]
-        for failed in filter(None, await asyncio.gather(*claims, return_exceptions=True)):
-            raise failed
+        if now - self.swept >= settings.SAYSO_LOOK_SECONDS / 2:
+            self.swept = now
+            work.append(self.call(transitions.sweep))
+        # one that fails does not keep the others from their work
+        for failed in await asyncio.gather(*work, return_exceptions=True):
+            if isinstance(failed, BaseException):
+                raise failed
 
     async def _claim(self, word: str, room: Callable, verb: Callable, begin: Callable) -> None:
         """One by one, as long as there is room. A "run" is one Run; "effect" and "probe" may each be several."""
@@ -130,10 +135,10 @@ class Worker:
                 begin(found, before)
 
     def _room_for_turns(self) -> bool:
-        return not self.stopping and len(self.turns) < settings.SAYSO_WORKER_TURNS
+        return not self.stopped.is_set() and len(self.turns) < settings.SAYSO_WORKER_TURNS
 
     def _room_to_send(self) -> bool:
-        return not self.stopping and len(self.sends) < settings.SAYSO_WORKER_TURNS
+        return not self.stopped.is_set() and len(self.sends) < settings.SAYSO_WORKER_TURNS
 
     def _begin(self, turn: transitions.Turn, before: float) -> None:
         self.turns[turn.run.pk] = UnderWay(turn, asyncio.create_task(self._take(turn)))
@@ -206,7 +211,7 @@ class Worker:
 
     async def _sending(self, dispatch: transitions.Dispatch, send_by: float) -> None:
         failpoint("dispatch.intent_committed")
-        reply = await self._outside(_call_provider, dispatch, send_by)
+        reply = await self._outside(send_in_time, dispatch, send_by)
         await self._record(transitions.record, dispatch, reply)
         failpoint("dispatch.result_committed")
 
@@ -237,8 +242,8 @@ class Worker:
             await asyncio.sleep(settings.SAYSO_BEAT_SECONDS)
             try:
                 await self.beat()
-            except (DatabaseError, InterfaceError, Busy) as failed:
-                log.warning("could not renew the Leases: %s", failed)
+            except Exception as failed:
+                self._complain("could not renew the Leases", failed)
 
     async def beat(self) -> None:
         held = {run_id: under_way.turn for run_id, under_way in self.turns.items()}
@@ -247,6 +252,11 @@ class Worker:
             under_way = self.turns.get(run_id)
             if under_way and under_way.turn is held[run_id]:  # not a later turn of the same Run
                 self._drop_soon(run_id)
+
+    def _complain(self, what: str, failed: Exception) -> None:
+        """The database may be away for a while; anything else is a fault of ours, and no reason to end."""
+        known = isinstance(failed, (DatabaseError, InterfaceError, Busy))
+        log.warning("%s: %s", what, failed, exc_info=not known)
 
     async def _listen(self) -> None:
         while True:
@@ -295,7 +305,8 @@ def _with_connection(function: Callable, *arguments, **named):
         raise
 
 
-def _call_provider(dispatch: transitions.Dispatch, send_by: float) -> Reply | BaseException:
+def send_in_time(dispatch: transitions.Dispatch, send_by: float) -> Reply | BaseException:
+    """Call the provider, unless it is later than `send_by` (of the monotonic clock): then nothing is sent (R23)."""
     failpoint("dispatch.before_send")
     if time.monotonic() > send_by:
         return NotCommitted(statement="The worker was too late: the time to send had passed, and nothing was sent.")
