@@ -39,11 +39,11 @@ MEASURES = """
 """
 
 
-def faults(page: Page, *, axe: bool = True) -> list[str]:
-    """Everything wrong with the page as it stands, in words."""
+def faults(page: Page, *, axe: list[str] | None = TAGS) -> list[str]:
+    """Everything wrong with the page as it stands, in words. `axe`: its rules' tags, or names of rules."""
     found = page.evaluate(MEASURES)
     if axe:
-        for broken in AXE.run(page, options={"runOnly": TAGS, "resultTypes": ["violations"]}).response["violations"]:
+        for broken in AXE.run(page, options={"runOnly": axe, "resultTypes": ["violations"]}).response["violations"]:
             where = "; ".join(f"{node['html'][:140]} {node['failureSummary'][:200]}" for node in broken["nodes"][:2])
             found.append(f"axe {broken['id']}: {broken['help']}: {where}")
     return found
