@@ -1,4 +1,4 @@
-"""An agent on the library, for these tests. Its model says what `SCRIPTS` has for the message; its tools leave a line."""
+"""An agent on the library, for these tests. Its model says what `SCRIPTS` has for the message; tools leave a line."""
 
 import asyncio
 import json
