@@ -39,11 +39,22 @@ def test_only_our_own_pages_open_a_socket(console, question, northgate):  # noqa
     """T96, B118: scheme, host and port have to be ours, to the letter; a missing Origin is a refusal."""
     port, ada = console.port, northgate.people["Ada"]
     foreign = [
-        "https://evil.example", f"http://evil.example:{port}", f"http://localhost.evil.example:{port}",
-        f"http://evillocalhost:{port}", "null", f"https://localhost:{port}", "http://localhost", f"http://localhost:{port + 1}",
-        f"http://localhost:{port}.evil.example", f"ws://localhost:{port}", f"file://localhost:{port}", "", None,
-        f"http://user@localhost:{port}", f"http://[::1]:{port}",
-    ]  # fmt: skip
+        "https://evil.example",
+        f"http://evil.example:{port}",
+        f"http://localhost.evil.example:{port}",
+        f"http://evillocalhost:{port}",
+        "null",
+        f"https://localhost:{port}",
+        "http://localhost",
+        f"http://localhost:{port + 1}",
+        f"http://localhost:{port}.evil.example",
+        f"ws://localhost:{port}",
+        f"file://localhost:{port}",
+        "",
+        None,
+        f"http://user@localhost:{port}",
+        f"http://[::1]:{port}",
+    ]
     for origin in foreign:
         given = " " if origin == "" else origin
         assert refused(console, page(question), ada, given) in (400, 403), origin
@@ -54,9 +65,17 @@ def test_only_our_own_pages_open_a_socket(console, question, northgate):  # noqa
 def test_foreign_and_unknown_close_alike(console, question, harbour):  # noqa: F811
     """T09, R07: the same code for what belongs to others, does not exist, or is no id; and nothing is said before."""
     paths = [
-        page(question), page(question).replace("northgate", "harbour"), INBOX, "/ws/t/nobody/inbox/",
-        f"/ws/t/harbour/s/{uuid7()}/", "/ws/t/harbour/s/not-an-id/", "/ws/t/harbour/s/%00/", "/ws/", "/", "/ws/t/harbour/",
-    ]  # fmt: skip
+        page(question),
+        page(question).replace("northgate", "harbour"),
+        INBOX,
+        "/ws/t/nobody/inbox/",
+        f"/ws/t/harbour/s/{uuid7()}/",
+        "/ws/t/harbour/s/not-an-id/",
+        "/ws/t/harbour/s/%00/",
+        "/ws/",
+        "/",
+        "/ws/t/harbour/",
+    ]
     for path in paths:
         with socket(console, path, harbour.people["Mallory"]) as line, pytest.raises(ConnectionClosed) as end:
             line.recv(timeout=5)
@@ -101,10 +120,22 @@ def test_a_forged_hint_harms_nobody(console, question, northgate, harbour):  # n
     """Whoever can say NOTIFY can make a page look once too often, and nothing else."""
     tenant, session = northgate.tenant.pk, question.session_id
     forged = [
-        "", "x", f"{tenant}", f"{tenant} {session}", f"{tenant} {session} x", f"{tenant} {session} -1", "a b c d",
-        f"{harbour.tenant.pk} {session} 99", "{}", "news 1\nnews 2", "x" * 7000, f"{tenant} {session} 9" + "9" * 30,
-        '"; drop table', "\u202e", f"{tenant} {session} 1 ",
-    ]  # fmt: skip
+        "",
+        "x",
+        f"{tenant}",
+        f"{tenant} {session}",
+        f"{tenant} {session} x",
+        f"{tenant} {session} -1",
+        "a b c d",
+        f"{harbour.tenant.pk} {session} 99",
+        "{}",
+        "news 1\nnews 2",
+        "x" * 7000,
+        f"{tenant} {session} 9" + "9" * 30,
+        '"; drop table',
+        "\u202e",
+        f"{tenant} {session} 1 ",
+    ]
     with socket(console, page(question), northgate.people["Ada"]) as line:
         says(line)
         for payload in forged:
@@ -120,9 +151,21 @@ def test_a_forged_hint_harms_nobody(console, question, northgate, harbour):  # n
 # ---------------------------------------------------------------- what is said to it
 
 FRAMES = [
-    "", "not JSON", "null", "[1,2,3]", "{}", '{"type": 42}', '{"type": "websocket.close"}', '{"type": "send", "text": "x"}',
-    b"\x00\xff", b"", "[" * 20_000, "\0", '{"action": "approve"}', "x" * 100_000,
-]  # fmt: skip
+    "",
+    "not JSON",
+    "null",
+    "[1,2,3]",
+    "{}",
+    '{"type": 42}',
+    '{"type": "websocket.close"}',
+    '{"type": "send", "text": "x"}',
+    b"\x00\xff",
+    b"",
+    "[" * 20_000,
+    "\0",
+    '{"action": "approve"}',
+    "x" * 100_000,
+]
 
 
 def test_frames_are_not_listened_to(console, question, northgate):  # noqa: F811
