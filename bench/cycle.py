@@ -19,7 +19,7 @@ import psycopg
 
 PATIENCE = 60  # seconds for a mark; the first waits for the worker's start too
 PAUSE = (0.05, 0.3)  # seconds between a wait and its answer, at rest: random, so as not to beat with somebody's poll
-STALL = 1.0  # seconds: longer than any work here takes, shorter than any poll
+STALL = 5.0  # seconds: longer than a busy machine makes anything here, shorter than a worker waits for news
 
 
 @cache
@@ -87,15 +87,25 @@ def measure(
     found = {"settled": spread([one(PAUSE)[0] for _ in range(sizes["settled"])])}
     stalls = total = 0
     for drivers in (1, 16):
-        count = sizes[f"loop{drivers}"]
         before, began = spent(worker), time.monotonic()
+        until = began + sizes["seconds"]
         with ThreadPoolExecutor(drivers) as threads:
-            took = [run for _, run in threads.map(lambda _: one(), range(count))]
-        found[f"loop{drivers}"] = count / (time.monotonic() - began)
+            took = [
+                each for mine in threads.map(lambda _, until=until: loop(one, until), range(drivers)) for each in mine
+            ]
+        found[f"loop{drivers}"] = len(took) / (time.monotonic() - began)
         if drivers == 1:
-            found["cost"] = {name: (value - before[name]) / count for name, value in spent(worker).items()}
-        stalls, total = stalls + sum(each > STALL for each in took), total + count
+            found["cost"] = {name: (value - before[name]) / len(took) for name, value in spent(worker).items()}
+        stalls, total = stalls + sum(each > STALL for each in took), total + len(took)
     print(json.dumps(found | {"stalls": stalls, "runs": total}), flush=True)
+
+
+def loop(one: Callable, until: float) -> list[float]:
+    """One driver: Run after Run, as long as there is time. How long each took."""
+    took = []
+    while time.monotonic() < until:
+        took.append(one()[1])
+    return took
 
 
 def spread(seconds: list[float]) -> dict[str, float]:

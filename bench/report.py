@@ -81,7 +81,7 @@ def stalls(rounds: Rounds) -> str:
     slow, runs = (sum(each[name] for each in ours) for name in ("stalls", "runs"))
     lost = sum(found["ours", count]["lost"] for found in rounds for count in (1, 100))
     return (
-        f"Runs of Sayso that took over 1 s: {slow} of {runs} (a worker looks by itself every 30 s: a lost wake-up "
+        f"Runs of Sayso that took over 5 s: {slow} of {runs} (a worker looks by itself every 30 s: a lost wake-up "
         f"would show). News that did not reach every socket within 5 s: {lost}."
     )
 

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -14,8 +15,8 @@ from bench import report
 from console import environ, postgres
 
 FLOORS = ("floor_psycopg", "floor_django")
-WHOLE = {"warm": 15, "settled": 30, "loop1": 120, "loop16": 500}
-QUICK = {"warm": 5, "settled": 10, "loop1": 30, "loop16": 120}
+WHOLE = {"warm": 10, "settled": 20, "seconds": 4}
+QUICK = {"warm": 3, "settled": 8, "seconds": 1.5}
 CYCLES = {"floor_psycopg": ["bench.floor_psycopg", "drive"], "floor_django": ["bench.floor_django", "drive"],
           "plain": ["bench.ours", "drive", "plain"], "conversing": ["bench.ours", "drive", "conversing"]}  # fmt: skip
 SOCKETS = (1, 100)
@@ -38,8 +39,8 @@ def run(words: list[str]) -> None:
 
 
 def one_round(number: int, rounds: int, cluster, where: dict[str, dict], *, quick: bool) -> dict:
-    sizes, seconds, events = (QUICK, 1, 10) if quick else (WHOLE, 4, 40)
-    found = {"limit": pgbench(cluster, where["floor_psycopg"], seconds)}
+    sizes, events = (QUICK, 10) if quick else (WHOLE, 30)
+    found = {"limit": pgbench(cluster, where["floor_psycopg"], math.ceil(sizes["seconds"]))}
     for name, command in CYCLES.items():
         say(f"round {number + 1} of {rounds}: {name}")
         found[name] = measured(command, where[name] | {"BENCH_SIZES": json.dumps(sizes)})

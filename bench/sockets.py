@@ -33,8 +33,9 @@ async def read(port: int, path: str, headers: dict[str, str], heard) -> None:
         body = await reader.readexactly(size)
         if head[0] & 15 == 8:
             raise ConnectionError(f"closed: {int.from_bytes(body[:2])}")
-        if head[0] & 15 == 1:
-            heard(int(body.rpartition(b" ")[2]), at)
+        number = body.rpartition(b" ")[2]
+        if head[0] & 15 == 1 and number.isdigit():  # without one it says only: look again
+            heard(int(number), at)
 
 
 async def watch(port: int, path: str, headers: dict[str, str], count: int) -> None:

@@ -2,7 +2,6 @@ import os
 
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
-from channels.security.websocket import OriginValidator
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
@@ -24,6 +23,6 @@ application = ProtocolTypeRouter(
     {
         "http": pages,
         # scheme, host and port of the page must be ours: a page of elsewhere may not ride on a cookie
-        "websocket": OriginValidator(AuthMiddlewareStack(sockets), settings.ORIGINS),
+        "websocket": live.OwnOrigin(AuthMiddlewareStack(sockets), settings.ORIGINS),
     }
 )

@@ -94,7 +94,7 @@ def bench(words: list[str]) -> None:
 
 
 def chaos(words: list[str]) -> None:
-    from tests.chaos import main
+    from bench.chaos import main
 
     main(words)
 

@@ -8,6 +8,7 @@ import logging
 from channels.db import database_sync_to_async
 from channels.exceptions import StopConsumer
 from channels.generic.websocket import AsyncWebsocketConsumer
+from channels.security.websocket import WebsocketDenier
 from django.db import connection
 
 from runtime_app import permissions
@@ -30,31 +31,35 @@ class Page(AsyncWebsocketConsumer):
         user = self.scope["user"]
         if not user.is_authenticated:
             return await self.close(SIGNED_OUT)
-        self.watcher = (user.pk, self.scope["session"].session_key or "", _stamp(user.password))
         try:
-            self.tenant_id, topic = await self.find(user, **self.scope["url_route"]["kwargs"])
+            self.tenant_id, self.session_id = await self.find(user, **self.scope["url_route"]["kwargs"])
         except NotFound:
             return await self.close(NOWHERE)
-        self.task = asyncio.create_task(self.watch(topic))
+        key = self.scope["session"].session_key or ""
+        self.watcher = (user.pk, key, _stamp(user.password), str(self.session_id or "") or None)
+        self.task = asyncio.create_task(self.watch())
 
-    async def watch(self, topic):
+    async def watch(self):
         try:
-            await self.close(await self.tell(topic))
+            await self.close(await self.tell())
         except Exception:  # the page connects again and catches up; a socket that went dumb would mislead it
             log.exception("A socket's watch ended")
             await self.close(BROKEN)
 
-    async def tell(self, topic) -> int:
-        with hub.listening(topic) as ear:
-            seq = await self.newest(topic)  # read after listening began: nothing falls between
-            while not (reason := await _closed(self.tenant_id, self.watcher)):
-                if seq is not None:
-                    await self.send(self.word(seq))
-                try:
-                    seq = await asyncio.wait_for(ear.wait(), AGAIN)
-                except TimeoutError:
-                    seq = None
-            return reason
+    async def tell(self) -> int:
+        """Say that there is news, as long as this person may hear it; then why not."""
+        told, woken = None, True
+        with hub.listening(self.session_id or self.tenant_id) as ear:
+            await hub.stands()
+            ear.clear()  # what follows is read after listening began: nothing falls between
+            while True:
+                reason, seq = await _look(self.tenant_id, self.watcher)
+                if reason:
+                    return reason
+                if woken and seq is None or seq != told:
+                    await self.send("news" if seq is None else f"news {seq}")
+                told = seq
+                woken = await _heard(ear)
 
     async def receive(self, text_data=None, bytes_data=None):
         self.frames += 1
@@ -74,13 +79,6 @@ class SessionPage(Page):
         tenant, context = permissions.member(user, slug)
         return tenant.pk, permissions.find(Session, context, session_id).pk
 
-    @database_sync_to_async
-    def newest(self, topic):
-        return Session.objects.values_list("last_seq", flat=True).get(pk=topic)
-
-    def word(self, seq):
-        return f"news {seq}" if seq else "news"
-
 
 class TenantPage(Page):
     """Inbox and lists: told that something changed in their tenant, never what."""
@@ -88,13 +86,7 @@ class TenantPage(Page):
     @database_sync_to_async
     def find(self, user, slug):
         tenant, _ = permissions.member(user, slug)
-        return tenant.pk, tenant.pk
-
-    async def newest(self, topic):
-        return 0
-
-    def word(self, seq):
-        return "news"
+        return tenant.pk, None
 
 
 class Nowhere(AsyncWebsocketConsumer):
@@ -103,22 +95,49 @@ class Nowhere(AsyncWebsocketConsumer):
         await self.close(NOWHERE)
 
 
+class OwnOrigin:
+    """Only a page of ours opens a socket: its Origin is one of `origins`, to the letter, and there is exactly one."""
+
+    def __init__(self, application, origins):
+        self.application = application
+        self.origins = {_without_default_port(origin).encode() for origin in origins}
+
+    async def __call__(self, scope, receive, send):
+        given = [value for name, value in scope["headers"] if name == b"origin"]
+        inside = self.application if len(given) == 1 and given[0] in self.origins else WebsocketDenier()
+        return await inside(scope, receive, send)
+
+
+def _without_default_port(origin: str) -> str:
+    return origin.removesuffix(":443" if origin.startswith("https:") else ":80")
+
+
 # ---------------------------------------------------------------- the right to watch, for all of a tenant at once
 
 _asked: dict = {}
 
 _STILL = """
-select w.id,
-       exists (select from runtime_app_membership m join auth_user u on u.id = m.user_id
-                where m.tenant_id = %s and m.user_id = w.id and u.is_active and md5(u.password) = w.stamp),
-       exists (select from django_session s where s.session_key = w.key and s.expire_date > now())
-  from jsonb_to_recordset(%s::jsonb) as w(at int, id int, key text, stamp text)
+select exists (select from runtime_app_membership m join auth_user u on u.id = m.user_id
+                where m.tenant_id = %(tenant)s and m.user_id = w.id and u.is_active),
+       exists (select from django_session s join auth_user u on u.id = w.id and md5(u.password) = w.stamp
+                where s.session_key = w.key and s.expire_date > now()),
+       (select last_seq from runtime_app_session s where s.id = w.session and s.tenant_id = %(tenant)s)
+  from jsonb_to_recordset(%(watchers)s::jsonb) as w(at int, id int, key text, stamp text, session uuid)
  order by w.at
 """
 
 
-async def _closed(tenant_id, watcher) -> int | None:
-    """Why this watcher may watch no longer, or None. One query serves all who were woken together."""
+async def _heard(ear) -> bool:
+    try:
+        await asyncio.wait_for(ear.wait(), AGAIN)
+        return True
+    except TimeoutError:
+        return False
+
+
+async def _look(tenant_id, watcher) -> tuple[int | None, int | None]:
+    """Why this watcher may watch no longer, or None, and its Session's newest seq. One query serves all who were woken
+    together."""
     batch = _asked.get(key := (tenant_id, hub.wakes))
     if batch is None:
         batch = _asked[key] = {"watchers": [], "task": asyncio.ensure_future(_ask(key))}
@@ -128,19 +147,23 @@ async def _closed(tenant_id, watcher) -> int | None:
 
 
 async def _ask(key):
-    await asyncio.sleep(0)  # whoever was woken by the same news joins
-    return await _look(key[0], _asked.pop(key)["watchers"])
+    await asyncio.sleep(0)  # whoever was woken by the same news joins; none joins a query that has begun
+    return await _query(key[0], _asked.pop(key)["watchers"])
 
 
 @database_sync_to_async
-def _look(tenant_id, watchers) -> list[int | None]:
-    names = ("at", "id", "key", "stamp")
+def _query(tenant_id, watchers) -> list[tuple[int | None, int | None]]:
+    names = ("at", "id", "key", "stamp", "session")
     asked = json.dumps([dict(zip(names, (at, *watcher), strict=True)) for at, watcher in enumerate(watchers)])
     with connection.cursor() as cursor:
-        cursor.execute(_STILL, [tenant_id, asked])
-        return [
-            None if member and alive else NOWHERE if alive else SIGNED_OUT for _, member, alive in cursor.fetchall()
-        ]
+        cursor.execute(_STILL, {"tenant": tenant_id, "watchers": asked})
+        return [(_reason(member, signed_in), seq) for member, signed_in, seq in cursor.fetchall()]
+
+
+def _reason(member: bool, signed_in: bool) -> int | None:
+    if not signed_in:
+        return SIGNED_OUT
+    return None if member else NOWHERE
 
 
 def _stamp(password: str) -> str:

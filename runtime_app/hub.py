@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import psycopg
 from django.db import connections
@@ -15,21 +15,18 @@ log = logging.getLogger(__name__)
 
 
 class Ear:
-    """One subscriber's topic: an Event that stays set until it is cleared, and the newest `seq` heard (0 is "look")."""
+    """One subscriber's topic: an Event that stays set until it is waited for. What is new, the tables say."""
 
     def __init__(self, topic: str):
         self.topic = topic
-        self.seq = 0
         self._heard = asyncio.Event()
 
-    async def wait(self) -> int:
-        """The newest seq, as soon as there is news; news that came meanwhile is not lost."""
+    async def wait(self) -> None:
+        """As soon as there is news; news that came meanwhile is not lost."""
         await self._heard.wait()
         self._heard.clear()
-        return self.seq
 
-    def set(self, seq: int = 0) -> None:
-        self.seq = max(self.seq, seq)
+    def set(self) -> None:
         self._heard.set()
 
     def clear(self) -> None:
@@ -46,13 +43,14 @@ class Hub:
         self._ears: dict[str, set[Ear]] = {}
         self._task: asyncio.Task | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._stands = asyncio.Event()
         self.wakes = 0  # a read begun before a wake must not be shared after it
 
     def subscribe(self, topic) -> Ear:
         """Listen from now on. Read the tables after this call, never before it, or a commit between is missed."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
-            self._ears, self._task, self._loop = {}, None, loop
+            self._ears, self._task, self._loop, self._stands = {}, None, loop, asyncio.Event()
         ear = Ear(str(topic))
         self._ears.setdefault(ear.topic, set()).add(ear)
         if self._task is None or self._task.done():
@@ -73,10 +71,15 @@ class Hub:
         finally:
             self.unsubscribe(ear)
 
-    def wake(self, topic: str, seq: int = 0) -> None:
+    async def stands(self, seconds: float = 2) -> None:
+        """Until LISTEN stands. If the database keeps it waiting, whoever waits is woken once it does."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stands.wait(), seconds)
+
+    def wake(self, topic: str) -> None:
         self.wakes += 1
         for ear in self._ears.get(topic, ()):
-            ear.set(seq)
+            ear.set()
 
     def wake_all(self) -> None:
         for topic in list(self._ears):
@@ -96,22 +99,20 @@ class Hub:
                     await connection.execute(f"listen {NEWS}")
                     delay = 0.1
                     self.wake_all()  # what was committed while nobody listened
+                    self._stands.set()
                     while True:
                         async for notice in connection.notifies(timeout=QUIET):
                             self._hear(notice.payload)
                         await connection.execute("select 1")  # notices a dead line
             except (psycopg.Error, OSError) as broken:
+                self._stands.clear()
                 log.warning("LISTEN was cut (%s); again in %.1f s", type(broken).__name__, delay)
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, 5)
 
     def _hear(self, payload: str) -> None:
-        try:
-            tenant, session, seq = payload.split(" ")
-            self.wake(session, int(seq))
-            self.wake(tenant)
-        except ValueError:
-            self.wake_all()
+        for topic in payload.split(" ")[:2]:
+            self.wake(topic)
 
 
 def _parameters() -> dict:

@@ -8,10 +8,9 @@ import os
 import signal
 import socket
 import time
-from collections import Counter
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
 
@@ -32,10 +31,9 @@ from .transitions import epochs
 
 log = logging.getLogger(__name__)
 
-DOMAIN_THREADS = 4  # each keeps a database connection
+DOMAIN_THREADS = 6  # each keeps a database connection
 STOP_WITHIN = 0.5  # seconds a cancelled turn has to end before it is left behind
-DRAIN_WITHIN = 3.0  # seconds that dispatches under way have when the worker stops
-KINDS = ("run", "effect", "probe")  # what a hint may say became claimable
+LEAVE_WITHIN = 3.5  # seconds that dispatches under way, and everything else, have when the worker stops
 TRIES = 5  # of recording what a provider said
 
 
@@ -43,6 +41,22 @@ TRIES = 5  # of recording what a provider said
 class UnderWay:
     turn: transitions.Turn
     task: asyncio.Task
+
+
+@dataclass
+class Line:
+    """What there is to claim, of one kind. A hint stands for one thing, or, where `several`, for any number of them."""
+
+    verb: Callable
+    begin: Callable
+    has_room: Callable
+    several: bool
+    hints: int = 0
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def hear(self, number: int = 1) -> None:
+        self.hints += number
+        self.news.set()
 
 
 class Worker:
@@ -53,10 +67,13 @@ class Worker:
         self.turns: dict[UUID, UnderWay] = {}
         self.sends: set[asyncio.Task] = set()
         self.leaving: set[asyncio.Task] = set()
-        self.stopping = False
-        self.looked = float("-inf")
-        self.news = asyncio.Event()
-        self.hints: Counter[str] = Counter()  # what we were told of and have not tried to claim
+        self.stopped = asyncio.Event()
+        self.look_now = asyncio.Event()
+        self.lines = {  # by the words of the hints
+            "run": Line(self.claim, self._begin, self._has_room_for_turns, several=False),
+            "effect": Line(transitions.intend, self._dispatch, self._has_room_to_send, several=True),
+            "probe": Line(transitions.recovering, self._recover, self._has_room_to_send, several=True),
+        }
         self.domain = ThreadPoolExecutor(DOMAIN_THREADS, "domain")
         self.pulse = ThreadPoolExecutor(1, "pulse")  # a Lease must not lapse because the others wait for a lock
         self.providers = ThreadPoolExecutor(settings.SAYSO_WORKER_TURNS, "provider")
@@ -68,77 +85,90 @@ class Worker:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, self.stop)
         await self.beat()
-        beside = [asyncio.create_task(self._beats()), asyncio.create_task(self._listen())]
+        claiming = [asyncio.create_task(self._claims(line)) for line in self.lines.values()]
+        beside = [asyncio.create_task(each()) for each in (self._beats, self._listen, self._looks, self._sweeps)]
         log.info("worker %s is looking for work", self.name)
-        try:
-            await self._look_until_stopped()
-        finally:
-            await self._leave()
-            for task in beside:
-                task.cancel()
-            await asyncio.wait(beside)
-            if not self.sends:  # else it is missed when it is gone, and what it sent is uncertain
-                await self._in(self.pulse, transitions.leave, self.id)
+        await self.stopped.wait()
+        leaving = asyncio.create_task(self._leave(claiming))
+        await asyncio.wait({leaving}, timeout=LEAVE_WITHIN)
+        for task in beside:
+            task.cancel()
+        await asyncio.wait(beside)
 
     def stop(self) -> None:
-        self.stopping = True
-        self.news.set()
+        self.stopped.set()
+        self._make_room()
 
-    async def _leave(self) -> None:
+    async def _leave(self, claiming: list[asyncio.Task]) -> None:
+        await asyncio.wait(claiming)
         await asyncio.gather(*(self._drop(run, self._give_back) for run in list(self.turns)))
         if under_way := self.sends | self.leaving:
-            await asyncio.wait(under_way, timeout=DRAIN_WITHIN)
+            await asyncio.wait(under_way)
+        await self._in(self.pulse, transitions.leave, self.id)  # else it is missed, and what it sent is uncertain
 
-    # ------------------------------------------------------------------------------------------------ looking
+    # ------------------------------------------------------------------------------------------------ claiming
 
-    async def _look_until_stopped(self) -> None:
-        while not self.stopping:
-            self.news.clear()  # before the look: what is told during it means another look
-            rest = settings.SAYSO_LOOK_SECONDS
+    async def _claims(self, line: Line) -> None:
+        while not self.stopped.is_set():
+            line.news.clear()  # before the claims: what is told during them means another round
             try:
-                await self._look()
-            except (DatabaseError, InterfaceError, Busy) as failed:
-                log.warning("could not look for work: %s", failed)
-                self.looked, rest = float("-inf"), min(1, rest)
+                await self._claim(line)
+            except Exception as failed:
+                _complain("could not claim", failed)
+                asyncio.get_running_loop().call_later(1, self.look_now.set)
+            await line.news.wait()
+
+    async def _claim(self, line: Line) -> None:
+        """Claim what we were told of, one by one, as long as there is room."""
+        while (heard := line.hints) and line.has_room():
+            before = time.monotonic()
+            found = await self.call(line.verb, self.id)
+            if found is None:
+                line.hints -= heard  # not those that were heard meanwhile
+            else:
+                line.hints -= not line.several
+                line.begin(found, before)
+
+    async def _looks(self) -> None:
+        """See for ourselves what there is: now and then, and when we may have missed a hint."""
+        while True:
+            self.look_now.clear()
             try:
-                async with asyncio.timeout(rest):
-                    await self.news.wait()
+                for word, number in (await self.call(claimable)).items():
+                    line = self.lines[word]
+                    if number > line.hints:
+                        line.hear(number - line.hints)
+            except Exception as failed:
+                _complain("could not look for work", failed)
+                asyncio.get_running_loop().call_later(1, self.look_now.set)
+            try:
+                async with asyncio.timeout(settings.SAYSO_LOOK_SECONDS):
+                    await self.look_now.wait()
             except TimeoutError:
                 pass
 
-    async def _look(self) -> None:
-        """Claim what we were told of. Now and then sweep, and see for ourselves what there is."""
-        if time.monotonic() - self.looked >= settings.SAYSO_LOOK_SECONDS:
-            self.looked = time.monotonic()
-            await self.call(transitions.sweep)
-            self.hints |= Counter(await self.call(claimable))  # the larger of each
-        claims = [
-            self._claim("run", self._room_for_turns, self.claim, self._begin),
-            self._claim("effect", self._room_to_send, transitions.intend, self._dispatch),
-            self._claim("probe", self._room_to_send, transitions.recovering, self._recover),
-        ]
-        for failed in filter(None, await asyncio.gather(*claims, return_exceptions=True)):
-            raise failed
-
-    async def _claim(self, word: str, room: Callable, verb: Callable, begin: Callable) -> None:
-        """One by one, as long as there is room. A "run" is one Run; "effect" and "probe" may each be several."""
-        while (heard := self.hints[word]) and room():
-            before = time.monotonic()
-            found = await self.call(verb, self.id)
-            if found is None:
-                self.hints[word] -= heard  # not those that were heard meanwhile
-            else:
-                self.hints[word] -= word == "run"
-                begin(found, before)
+    async def _sweeps(self) -> None:
+        """Twice a look, so that what a dead worker held goes on within a Lease and a look."""
+        while True:
+            try:
+                await self.call(transitions.sweep)
+            except Exception as failed:
+                _complain("could not sweep", failed)
+            await asyncio.sleep(settings.SAYSO_LOOK_SECONDS / 2)
 
     def claim(self, worker_id: UUID) -> transitions.Turn | None:
         return transitions.claim(worker_id, self.knows["agents"])
 
-    def _room_for_turns(self) -> bool:
-        return not self.stopping and len(self.turns) < settings.SAYSO_WORKER_TURNS
+    def _has_room_for_turns(self) -> bool:
+        return not self.stopped.is_set() and len(self.turns) < settings.SAYSO_WORKER_TURNS
 
-    def _room_to_send(self) -> bool:
-        return not self.stopping and len(self.sends) < settings.SAYSO_WORKER_TURNS
+    def _has_room_to_send(self) -> bool:
+        return not self.stopped.is_set() and len(self.sends) < settings.SAYSO_WORKER_TURNS
+
+    def _make_room(self) -> None:
+        """Something ended: whoever waited for room may claim."""
+        for line in self.lines.values():
+            line.news.set()
 
     def _begin(self, turn: transitions.Turn, before: float) -> None:
         self.turns[turn.run.pk] = UnderWay(turn, asyncio.create_task(self._take(turn)))
@@ -157,7 +187,7 @@ class Worker:
 
     def _sent(self, task: asyncio.Task) -> None:
         self.sends.discard(task)
-        self.news.set()
+        self._make_room()
 
     # ------------------------------------------------------------------------------------------------ turns
 
@@ -178,7 +208,7 @@ class Worker:
         finally:
             if (under_way := self.turns.get(turn.run.pk)) and under_way.turn is turn:
                 del self.turns[turn.run.pk]
-            self.news.set()
+            self._make_room()
 
     async def _drop(self, run_id: UUID, then: Callable) -> None:
         """Stop working at a Run, and say so (R29). What a tool's thread still does, nobody can write any more."""
@@ -191,7 +221,7 @@ class Worker:
             self.leaving.add(under_way.task)
             under_way.task.add_done_callback(self.leaving.discard)
         await then(under_way.turn)
-        self.news.set()
+        self._make_room()
 
     async def _stopped(self, turn: transitions.Turn) -> None:
         await self._quietly(transitions.stopped, turn)
@@ -211,7 +241,7 @@ class Worker:
 
     async def _sending(self, dispatch: transitions.Dispatch, send_by: float) -> None:
         failpoint("dispatch.intent_committed")
-        reply = await self._outside(_call_provider, dispatch, send_by)
+        reply = await self._outside(send_in_time, dispatch, send_by)
         await self._record(transitions.record, dispatch, reply)
         failpoint("dispatch.result_committed")
 
@@ -242,8 +272,8 @@ class Worker:
             await asyncio.sleep(settings.SAYSO_BEAT_SECONDS)
             try:
                 await self.beat()
-            except (DatabaseError, InterfaceError, Busy) as failed:
-                log.warning("could not renew the Leases: %s", failed)
+            except Exception as failed:
+                _complain("could not renew the Leases", failed)
 
     async def beat(self) -> None:
         held = {run_id: under_way.turn for run_id, under_way in self.turns.items()}
@@ -258,7 +288,7 @@ class Worker:
             try:
                 async with await psycopg.AsyncConnection.connect(**_where(), autocommit=True) as listening:
                     await listening.execute(f"listen {WORK}")
-                    self._hear("")  # what was told before we listened
+                    self.look_now.set()  # what was told before we listened
                     async for hint in listening.notifies():
                         self._hear(hint.payload)
             except psycopg.Error as failed:
@@ -269,12 +299,8 @@ class Worker:
         word, _, run_id = payload.partition(" ")
         if word == "cancel":
             self._drop_soon(UUID(run_id))
-            return
-        if word in KINDS:
-            self.hints[word] += 1
-        else:
-            self.looked = float("-inf")
-        self.news.set()
+        elif line := self.lines.get(word):
+            line.hear()
 
     def _drop_soon(self, run_id: UUID) -> None:
         task = asyncio.create_task(self._drop(run_id, self._stopped))
@@ -292,6 +318,12 @@ class Worker:
         return await asyncio.get_running_loop().run_in_executor(threads, work)
 
 
+def _complain(what: str, failed: Exception) -> None:
+    """The database may be away for a while; anything else is a fault of ours, and still no reason to end."""
+    known = isinstance(failed, (DatabaseError, InterfaceError, Busy))
+    log.warning("%s: %s", what, failed, exc_info=not known)
+
+
 def _with_connection(function: Callable, *arguments, **named):
     try:
         return function(*arguments, **named)
@@ -300,7 +332,8 @@ def _with_connection(function: Callable, *arguments, **named):
         raise
 
 
-def _call_provider(dispatch: transitions.Dispatch, send_by: float) -> Reply | BaseException:
+def send_in_time(dispatch: transitions.Dispatch, send_by: float) -> Reply | BaseException:
+    """Call the provider, unless it is later than `send_by` (of the monotonic clock): then nothing is sent (R23)."""
     failpoint("dispatch.before_send")
     if time.monotonic() > send_by:
         return NotCommitted(statement="The worker was too late: the time to send had passed, and nothing was sent.")

@@ -17,6 +17,7 @@ class QuickHasher(PBKDF2PasswordHasher):
 
 def pytest_addoption(parser):
     parser.addoption("--fail-on-skip", action="store_true", help="a skipped test fails the session")
+    parser.addoption("--screenshots", metavar="DIR", help="keep a picture of every page, in both widths and themes")
 
 
 def pytest_configure(config):

@@ -1689,10 +1689,6 @@ class Migration(migrations.Migration):
                 ),
             ),
         ),
-        migrations.AddIndex(
-            model_name="event",
-            index=models.Index(fields=["tenant", "epoch", "transaction", "session", "seq"], name="event_feed"),
-        ),
         migrations.AddConstraint(
             model_name="event",
             constraint=models.UniqueConstraint(fields=("session", "seq"), name="event_seq_once"),

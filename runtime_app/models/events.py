@@ -27,7 +27,6 @@ class Event(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["session", "seq"], name="event_seq_once")]
-        indexes = [models.Index(fields=["tenant", "epoch", "transaction", "session", "seq"], name="event_feed")]
         triggers = append_only()
 
 

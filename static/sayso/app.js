@@ -6,6 +6,7 @@
   const element = (tag, facts) => Object.assign(document.createElement(tag), facts);
   const here = () => location.pathname.replace(/(answer|decision|finding)\/$/, "") + location.search;
   const page = () => byId("main");
+  const focused = () => document.activeElement;
   const on = (name, act, early) => document.addEventListener(name, act, early);
 
   // ---- saying
@@ -81,7 +82,7 @@
     }
   }
   function poll() {
-    if (page().dataset.topic && socket?.readyState !== 1) look();
+    if (page().dataset.topic && (socket?.readyState !== 1 || Date.now() - last > 6e4)) look();
     setTimeout(poll, (document.hidden ? 6e4 : 2e4) * (0.85 + Math.random() * 0.3));
   }
   setTimeout(poll, 2e4);
@@ -90,10 +91,12 @@
   // ---- nothing moves under pointer or focus
   let moved = 0, pressed = false, sending = false, under = null;
   const PRESSABLE = "main :is(a, button, label, input, textarea, select, summary)";
-  on("pointermove", (event) => { moved = Date.now(); under = event.target; });
+  on("pointermove", (event) => { moved = Date.now(); under = event.pointerType === "mouse" ? event.target : null; });
   on("pointerdown", () => { pressed = true; });
   for (const name of ["pointerup", "pointercancel"]) on(name, () => { pressed = false; moved = Date.now(); });
-  const busy = () => pressed || sending || (Date.now() - moved < 800 && under?.closest?.(PRESSABLE));
+  const resting = () => under?.matches?.(":hover") && under.closest(PRESSABLE);
+  const writing = () => focused()?.matches("main form :is(input, textarea, select)");
+  const busy = () => pressed || sending || (page().querySelector(".tabs, [data-card] #act") ? Date.now() - moved < 800 && resting() : resting() || writing());
 
   function put(found) {
     const now = page(), next = found.getElementById("main"), nav = found.getElementById("nav");
@@ -103,8 +106,7 @@
     const card = now.querySelector("[data-card]"), fresher = next.querySelector("[data-card]");
     if (now.querySelector(".tabs")) return list(now, next);
     if (card && fresher && byId("act") && (!("follow" in card.dataset) || typed())) { now.dataset.seq = next.dataset.seq; return reading(card, fresher, next); }
-    if (document.activeElement?.matches("main form :is(input, textarea, select)")) { again = true; last = Date.now() + 1000; return; }
-    const anchor = [document.activeElement, under].find((at) => at && at !== now && now.contains(at));
+    const anchor = [focused(), under].find((at) => at && at !== now && now.contains(at));
     const top = anchor?.getBoundingClientRect().top;
     Idiomorph.morph(now, next);
     if (anchor?.isConnected) scrollBy(0, anchor.getBoundingClientRect().top - top);
@@ -112,10 +114,12 @@
   }
 
   const typed = () => all("#act :is(textarea, input:not([type=hidden]))").some((at) => at.value !== at.defaultValue || at.checked !== at.defaultChecked);
-  // a card with a form: facts stay, a note says what changed, its buttons can do nothing
+  // a card with a form: facts stay, a note tells
   function reading(card, fresher, next) {
     const aside = page().querySelector("aside"), other = next.querySelector("aside"), note = byId("note");
-    if (aside && !aside.contains(document.activeElement)) Idiomorph.morph(aside, other, { morphStyle: "innerHTML" });
+    const due = page().querySelector(".topline"), left = next.querySelector(".topline");
+    if (left) Idiomorph.morph(due, left);
+    if (aside && !aside.contains(focused())) Idiomorph.morph(aside, other, { morphStyle: "innerHTML" });
     if (card.dataset.card === fresher.dataset.card || !note || note.textContent) return;
     note.append(fresher.dataset.cardNote + " ", element("a", { textContent: "Show", href: here() }));
     note.classList.add("on");
@@ -126,17 +130,17 @@
     for (const button of all("main form button")) { button.setAttribute("aria-disabled", "true"); button.dataset.inert = "1"; }
   }
 
-  // a list: rows stay; what is new waits behind one line
+  // a list: rows stay, new ones wait
   let newer = null;
   function list(now, next) {
     const known = (from) => new Map(all("[data-rows] > li", from).map((row) => [row.id, row]));
     const old = known(now), young = known(next);
     for (const [id, row] of old) {
       const seen = row.querySelector(".seen"), fresher = young.get(id)?.querySelector(".seen");
-      if (!fresher) { row.classList.add("gone"); seen.textContent = "No longer waits"; }
-      else if (seen.textContent.trim() !== fresher.textContent.trim()) { seen.replaceChildren(...fresher.cloneNode(true).childNodes); row.classList.add("changed"); }
+      if (!fresher) { row.className = "gone"; seen.textContent = "No longer waits"; }
+      else if (seen.textContent.trim() !== fresher.textContent.trim()) { seen.replaceChildren(...fresher.cloneNode(true).childNodes); row.className = "changed"; }
     }
-    for (const part of [".head", ".tabs"]) if (!now.querySelector(part).contains(document.activeElement)) Idiomorph.morph(now.querySelector(part), next.querySelector(part));
+    for (const part of [".head", ".tabs"]) if (!now.querySelector(part).contains(focused())) Idiomorph.morph(now.querySelector(part), next.querySelector(part));
     newer = next;
     const count = [...young.keys()].filter((id) => !old.has(id)).length, words = `${count} new, show`;
     if (!count || byId("news").textContent === words) return;
@@ -162,7 +166,7 @@
     if (form.dataset.sent || button?.dataset.inert) { event.preventDefault(); event.stopImmediatePropagation(); return; }
     form.dataset.sent = "1";
     sending = true;
-    setTimeout(() => { // after the form was read
+    setTimeout(() => {
       for (const each of all("button", form)) each.setAttribute("aria-disabled", "true");
       if (button) { button.dataset.words = button.textContent; button.textContent = "Sending…"; }
     });

@@ -98,12 +98,15 @@ def watched(console):
 def browse(new_context, console, watched):
     """`browse(northgate.people["Ada"], "/t/northgate/inbox/")`: a browser of one person's own, at a page."""
 
-    def browse(user, path: str = "/", **options) -> Page:
+    def browse(user, path: str = "/", *, live: bool = True, **options) -> Page:
         context = new_context(reduced_motion="reduce", **options)
         if user:
             context.add_cookies([{"name": "session", "value": session_of(user), "url": console.url}])
+        context.set_default_timeout(10_000)
         page = context.new_page()
         watched.watch(page)
+        if not live:  # a page that no news reaches, and that does not know it
+            page.route_web_socket(re.compile("/ws/"), lambda socket: None)
         page.goto(path)
         return page
 

@@ -26,15 +26,16 @@ def crowd(northgate):  # noqa: F811
 @pytest.fixture
 def while_held(owner):
     """`while_held(session_id, call, meanwhile)`: what `call` comes to when it had to wait for the Session's lock, and
-    `meanwhile` happened while it waited."""
+    `meanwhile` happened while it waited; `by_holder(connection)` happens in the transaction that held it."""
 
-    def run(session_id, call, meanwhile=lambda: None):
+    def run(id, call, meanwhile=lambda: None, *, by_holder=lambda connection: None, table="session"):
         with database.owner() as holder, ThreadPoolExecutor(1) as threads:
             with holder.transaction():
-                holder.execute("SELECT FROM runtime_app_session WHERE id = %s FOR NO KEY UPDATE", [session_id])
+                holder.execute(f"SELECT FROM runtime_app_{table} WHERE id = %s FOR NO KEY UPDATE", [id])
                 waiting = threads.submit(_alone, call)
                 _until_one_waits(owner, waiting)
                 meanwhile()
+                by_holder(holder)
             return waiting.result()
 
     return run

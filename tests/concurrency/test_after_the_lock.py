@@ -6,11 +6,11 @@ import pytest
 from django.contrib.auth import get_user_model
 
 from runtime_app import transitions
-from runtime_app.errors import Busy, NotAuthorized, NotFound, StaleRequest
+from runtime_app.errors import Busy, NotAuthorized, NotFound, RunEnded, StaleRequest
 from runtime_app.ids import uuid7
 from runtime_app.models import Effect, Event, Grant, Membership, Refusal, Request, Response, Role, Run
 from tests import database
-from tests.cast import Answer, Approve, Deny, Finding, Recover, intend
+from tests.cast import Answer, Approve, Deny, Finding, Recover, claim, intend
 
 
 def dismissed(house, name):
@@ -153,6 +153,23 @@ def test_a_hold_waits_for_the_dispatch_that_came_first(northgate, owner):
             owner.execute(
                 "UPDATE runtime_app_environment SET held_at = sayso_now() WHERE id = %s", [effect.environment_id]
             )
+
+
+def test_a_cancel_waits_for_whoever_has_the_runs_row(northgate, while_held):
+    """R32: the Run ended while the cancel waited for its row; the cancel is told, and writes nothing over it."""
+    run = northgate.start()
+    claim(run)
+
+    def ends(holder):
+        holder.execute(
+            "UPDATE runtime_app_run SET state = 'succeeded', ended_at = sayso_now(), lease_until = NULL WHERE id = %s",
+            [run.pk],
+        )
+
+    refused = while_held(run.pk, partial(northgate.cancels, "Olga", run), by_holder=ends, table="run")
+    assert isinstance(refused, RunEnded) and refused.reason == "succeeded"
+    run.refresh_from_db()
+    assert (run.state, run.cancel_requested_at) == ("succeeded", None)
 
 
 def test_a_lock_that_does_not_come_is_busy_and_nothing_happened(northgate, owner, django_db_blocker):

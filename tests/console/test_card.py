@@ -76,7 +76,8 @@ def test_neither_button_is_first_filled_focused_or_pressed_by_enter(northgate):
     form = page[page.index('id="act"') : page.index("</form>", page.index('id="act"'))]
     assert "autofocus" not in page and "filled" not in form
     buttons = re.findall(r"<button[^>]*>", form)
-    assert "disabled" in buttons[0] and [re.search(r'value="(\w+)"', each)[1] for each in buttons[1:]] == ["approve", "deny"]
+    verbs = [re.search(r'value="(\w+)"', each)[1] for each in buttons[1:]]
+    assert "disabled" in buttons[0] and verbs == ["approve", "deny"]
 
 
 def test_olga_who_started_it_reads_why_she_cannot_and_who_can(northgate):
@@ -101,8 +102,9 @@ def test_bob_who_is_late_reads_who_was_first_and_keeps_his_words(northgate):
     answer = decides(northgate, "Bob", request, "deny", message="the image is not ours")
     text = text_of(answer.content.decode())
     assert answer.status_code == 409
-    for words in ("This was already decided", "Ada was first", "What you sent was not recorded", "the image is not ours"):
+    for words in ("This was already decided", "Ada was first", "What you sent was not recorded"):
         assert words in text
+    assert "the image is not ours" in text
 
 
 def test_another_digest_than_the_shown_one_decides_nothing(northgate):
@@ -206,8 +208,8 @@ def test_wrong_fields_are_named_where_they_are_and_the_right_ones_are_kept(north
     page = answer.content.decode()
     assert answer.status_code == 422 and "<title>Error: " in page
     for part in (
-        'href="#f-name"', 'id="f-name-wrong"', 'value="a name too long"', 'href="#f-count"', "because\nof this</textarea>",
-        'value="outer" checked',
+        'href="#f-name"', 'id="f-name-wrong"', 'value="a name too long"', 'href="#f-count"',
+        "because\nof this</textarea>", 'value="outer" checked',
     ):  # fmt: skip
         assert part in page, part
     assert not Response.objects.filter(request=question).exists()
@@ -259,7 +261,8 @@ def test_a_cancelled_run_says_wherever_it_appears_that_an_effect_may_have_happen
 
 def test_a_blocked_run_shows_what_it_needed_whole(everything, northgate):
     """R33."""
-    text = text_of(stage.visitor(northgate.people["Rita"]).get(f"/t/northgate/runs/{everything.blocked.pk}/").content.decode())
+    rita = stage.visitor(northgate.people["Rita"])
+    text = text_of(rita.get(f"/t/northgate/runs/{everything.blocked.pk}/").content.decode())
     for words in ("Stopped: needed a person", '"2.0.4"', "What would unblock it", "Every check has passed."):
         assert words in text
 

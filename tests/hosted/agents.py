@@ -1,28 +1,12 @@
-"""Agents for these tests. A scripted model says what `SCRIPTS` has for the message; tools write down that they ran."""
+"""An agent on the library, for these tests. Its model says what `SCRIPTS` has for the message; tools leave a line."""
 
 import asyncio
 import json
-import os
-import time
-from pathlib import Path
 
 from runtime_app.hosted.contained import command
 from runtime_app.hosted.registry import agent
-from runtime_app.transitions import Ask, Question
 from tests.cast import Deploy
-
-NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-
-
-def ran(what: str) -> None:
-    """One line in a file that outlives a killed worker."""
-    with open(os.environ["RAN"], "a") as file:
-        file.write(what + "\n")
-
-
-def runs() -> list[str]:
-    path = Path(os.environ["RAN"])
-    return path.read_text().splitlines() if path.exists() else []
+from tests.hosted.loops import NAME, asks, ran
 
 
 def count(word: str) -> str:
@@ -106,31 +90,6 @@ def scripted():
     return FunctionModel(play)
 
 
-async def without_a_library(steps) -> str:
-    """A loop of one's own: once, two waits, once more."""
-    first = await steps.once("first", _first)
-    came = await steps.wait(
-        Ask("deploy", "deploy", json.dumps({"service": first, "version": "1"})), Question("name", "Which?", NAME)
-    )
-    return json.dumps([came["deploy"], came["name"]])
-
-
-async def _first() -> str:
-    ran("first")
-    return "a"
-
-
-async def hangs_in_a_thread(steps) -> str:
-    ran("hanging")
-    await asyncio.to_thread(time.sleep, 3600)
-    return "never"
-
-
-async def asks(steps) -> str:
-    came = await steps.wait(Question("name", "Which?", NAME))
-    return came["name"]["values"]["name"]
-
-
 agent(
     "scripted",
     instructions="Follow the script.",
@@ -140,7 +99,4 @@ agent(
     steps=20,
     children=["scripted", "orphan"],
 )
-agent("plain", actions=[Deploy], loop=without_a_library)
-agent("stubborn", loop=hangs_in_a_thread)
-agent("asks", loop=asks)
 agent("orphan", loop=asks)

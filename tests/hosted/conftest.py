@@ -11,7 +11,7 @@ from examples.harbor.provider import Harbor
 from runtime_app.hosted.steps import take
 from runtime_app.models import Instance, Run
 from tests import cast
-from tests.hosted import agents
+from tests.hosted import agents, loops  # noqa: F401
 from tests.hosted.processes import Workers
 
 
@@ -23,7 +23,7 @@ def ran(tmp_path, monkeypatch):
 @pytest.fixture
 def northgate(transactional_db):
     northgate, _ = cast.assemble()
-    for agent in ("scripted", "plain", "stubborn", "asks"):
+    for agent in ("scripted", "plain", "stubborn", "asks", "twice"):
         for environment in (northgate.staging, northgate.production):
             Instance.objects.create(
                 tenant=northgate.tenant, agent=agent, environment=environment, owner=northgate.people["Omar"]
@@ -46,7 +46,7 @@ class Hand:
 
     async def _take(self, until: str | None) -> None:
         task = asyncio.create_task(take(self.turn, self.call))
-        while until and until not in agents.runs():
+        while until and until not in loops.runs():
             await asyncio.sleep(0)
         if until:
             task.cancel()

@@ -9,7 +9,7 @@ from runtime_app import transitions
 from runtime_app.errors import LeaseLost, RunEnded
 from runtime_app.models import Effect, Instance, Request, Run
 from tests.cast import Answer, Deny, Recover, claim, intend, send
-from tests.hosted.agents import runs
+from tests.hosted.loops import runs
 
 
 def start(northgate, message, agent="scripted", **more) -> Run:

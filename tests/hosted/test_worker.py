@@ -4,11 +4,13 @@ import signal
 import time
 
 import pytest
+from django.db import connections
 
-from runtime_app import transitions
+from runtime_app import transitions, worker
+from runtime_app.actions import NotCommitted
 from runtime_app.models import Effect, Evidence, Request, Run, Worker
-from tests.cast import Answer, Recover
-from tests.hosted.agents import runs
+from tests.cast import Answer, Recover, intend
+from tests.hosted.loops import runs
 from tests.hosted.processes import beside_a_worker, soon
 
 
@@ -109,7 +111,7 @@ def test_cancelling_stops_a_hanging_run_within_a_second(northgate, workers, agen
 
 def test_a_worker_told_to_end_gives_its_runs_back(northgate, workers):
     """Within five seconds, also when a thread hangs; the Run is another's at once."""
-    leaving = workers.start(SAYSO_LEASE_SECONDS="60", SAYSO_BEAT_SECONDS="8")
+    leaving = workers.start(SAYSO_LEASE_SECONDS="60", SAYSO_BEAT_SECONDS="8", SAYSO_AGENTS="tests.hosted.loops")
     run = start(northgate, "hang", agent="stubborn")
     soon(lambda: "hanging" in runs(), within=30)
     leaving.send_signal(signal.SIGTERM)
@@ -120,13 +122,11 @@ def test_a_worker_told_to_end_gives_its_runs_back(northgate, workers):
 
 def test_many_workers_side_by_side_take_each_run_once(northgate, workers):
     for _ in range(3):
-        workers.start()
+        workers.start(SAYSO_AGENTS="tests.hosted.loops")
     soon(lambda: Worker.objects.count() == 3, within=60)
-    started = [start(northgate, "two tools", agent="scripted") for _ in range(30)]
-    for run in started:
+    for run in [start(northgate, "go", agent="twice") for _ in range(30)]:
         reaches(run, "succeeded")
-    assert runs().count("count one") == runs().count("slow two done") == 30
-    assert runs().count("model") == 60
+    assert runs().count("one") == runs().count("two") == 30
 
 
 def test_no_wake_up_is_lost(northgate):
@@ -193,3 +193,61 @@ def test_an_idle_worker_commits_less_than_once_a_second(northgate):
     a_second = lambda: soon(lambda: time.monotonic() - began > 1)  # noqa: E731
     idle = beside_a_worker(a_second, SAYSO_LOOK_SECONDS=0.05, SAYSO_BEAT_SECONDS=0.03)
     assert sum(idle.values()) < 100 + 5, idle
+
+
+# ---------------------------------------------------------------- what goes wrong around it
+
+
+def test_nothing_is_sent_after_its_time(northgate, harbor):
+    """R23: checked just before the call, by a clock that nobody sets. A worker that was frozen sends nothing."""
+    answered = worker.send_in_time(_dispatch(northgate), send_by=time.monotonic() - 0.001)
+    assert isinstance(answered, NotCommitted) and "nothing was sent" in answered.statement
+    assert not harbor.log.lines
+
+
+def test_a_worker_told_to_end_lets_a_dispatch_end(northgate, harbor, workers):
+    harbor.set_mode({"mode": "late", "seconds": 1})
+    leaving = workers.start(SAYSO_AGENTS="examples.harbor.actions")
+    _granted(northgate)
+    soon(lambda: harbor.log.lines, within=30)
+    leaving.send_signal(signal.SIGTERM)
+    assert leaving.wait(5) == 0
+    assert Effect.objects.get().state == "committed"
+
+
+def test_a_provider_that_keeps_silent_does_not_hold_the_end(northgate, harbor, workers):
+    """What came of it is asked: nobody knows (R23)."""
+    harbor.set_mode({"mode": "late", "seconds": 60})
+    leaving = workers.start(SAYSO_AGENTS="examples.harbor.actions")
+    _granted(northgate)
+    soon(lambda: harbor.log.lines, within=30)
+    leaving.send_signal(signal.SIGTERM)
+    assert leaving.wait(5) == 0
+    assert Effect.objects.get().state == "in_flight"
+
+
+def test_a_worker_survives_the_loss_of_all_its_connections(northgate, owner):
+    """It listens again, looks again, and the Run goes on."""
+
+    def people():
+        first = start(northgate, "go", agent="asks")
+        asked(first)
+        cut = "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database()"
+        owner.execute(f"{cut} and usename = 'sayso_app' and application_name = ''")
+        connections.close_all()
+        northgate.says("Sam", asked(first), Answer({"name": "x"}))
+        reaches(first, "succeeded")
+
+    beside_a_worker(people, SAYSO_LOOK_SECONDS=2)
+
+
+def _granted(northgate) -> Effect:
+    """An Effect for Harbor that Ada approved."""
+    request = northgate.ask(transitions.Ask("d", "deploy_release", '{"service":"card-api","version":"0.8.8"}'))[0]
+    northgate.approves("Ada", request)
+    return Effect.objects.get(request_id=request.pk)
+
+
+def _dispatch(northgate) -> transitions.Dispatch:
+    _granted(northgate)
+    return intend()

@@ -1,0 +1,97 @@
+"""Every page in every state: addresses with names, for who should look at them."""
+
+from runtime_app import transitions
+from runtime_app.ids import uuid7
+from runtime_app.models import Effect, Request
+from tests import cast
+from tests.cast import Deny, Finding, House, Recover
+from tests.console import stage
+
+FORM = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "title": "Name of the key", "description": "Not the key itself.", "maxLength": 80},
+        "why": {"type": "string", "title": "Why this one", "format": "long", "maxLength": 500},
+        "count": {"type": "integer", "title": "How many", "minimum": 1, "maximum": 9, "default": 2},
+        "share": {"type": "number", "title": "Share of traffic"},
+        "rotate": {"type": "boolean", "title": "Withdraw the old key"},
+        "where": {"type": "string", "title": "Region", "enum": ["eu", "us", "Ελλάδα"]},
+        "days": {"type": "array", "title": "Days", "items": {"type": "string", "enum": ["mon", "tue"]}},
+        "on": {"type": "string", "title": "On which day", "format": "date"},
+    },
+    "required": ["name"],
+}
+ODD = "card\u200b-\u202eipa\u202c \u0440aypal"
+CLAIM = "Tested twice.\n\n**Bold**, <b>no</b>, see http://example.invalid/ and card\u202eipa."
+
+
+def build(house: House) -> list[tuple[str, str, str]]:
+    """Pairs of who looks and where, each with a name."""
+    root = f"/t/{house.tenant.slug}/"
+
+    def request(each) -> str:
+        return f"{root}requests/{each.pk}/"
+
+    def effect(pk) -> str:
+        return f"{root}effects/{pk}/"
+
+    found = Effect.objects.get(pk=house.unknown(version="1.0.0").effect_id)
+    house.says("Olga", Request.objects.get(effect_id=found.pk), Finding("committed", "ticket 7"), message="saw it")
+    accepted = house.unknown(version="1.0.1")
+    house.says("Olga", accepted, Recover("accept"), message="nobody can tell any more")
+    denied = house.approval("1.0.2")
+    suggested = '{"service":"card-api","version":"1.0.3"}'
+    house.says("Ada", denied, Deny(denied.digest, suggested), message="not on a Friday")
+    answered = house.question()
+    house.says("Sam", answered, cast.Answer({"name": "ci-october"}))
+    all_ = stage.everything(house)
+    prepared = house.granted(version="1.0.4")
+    odd = house.ask({"version": "0.8.9", "service": ODD, "claim": CLAIM}, environment="production")[0]
+    long = house.ask({"version": "0.9.0", "service": "very-long-name-" * 12, "claim": "why " * 300})[0]
+    form = house.ask(transitions.Question("form", CLAIM, FORM))[0]
+    ended = house.start(message="finish")
+    transitions.finish(cast.claim(ended), state="succeeded", result="All done.\nHarbor calls it build-1.")
+    failed = house.start(message="fail")
+    transitions.finish(cast.claim(failed), state="failed", reason="The model could not be reached.")
+    nobody = f"{root}requests/{uuid7()}/"
+    return [
+        ("inbox", "Ada", f"{root}inbox/"),
+        ("inbox-others", "Ada", f"{root}inbox/?tab=others"),
+        ("inbox-unknown", "Olga", f"{root}inbox/?tab=unknown"),
+        ("inbox-decided", "Ada", f"{root}inbox/?tab=decided"),
+        ("inbox-empty", "Rita", f"{root}inbox/"),
+        ("question", "Sam", request(all_.question)),
+        ("question-form", "Sam", request(form)),
+        ("question-not-you", "Rita", request(all_.question)),
+        ("question-answered", "Sam", request(answered)),
+        ("decision-production", "Ada", request(all_.approval)),
+        ("decision-odd", "Ada", request(odd)),
+        ("decision-long", "Ada", request(long)),
+        ("decision-not-you", "Olga", request(all_.approval)),
+        ("decision-denied", "Ada", request(denied)),
+        ("decision-approved", "Ada", request(prepared.request)),
+        ("unknown", "Olga", request(all_.unknown)),
+        ("unknown-not-you", "Ada", request(all_.unknown)),
+        ("unknown-accepted", "Olga", request(accepted)),
+        ("sessions", "Olga", f"{root}sessions/"),
+        ("session-new", "Olga", f"{root}sessions/new/"),
+        ("session", "Olga", f"{root}sessions/{all_.cancelled.session_id}/"),
+        ("runs", "Olga", f"{root}runs/"),
+        ("run-waiting", "Olga", f"{root}runs/{all_.approval.run_id}/"),
+        ("run-cancelled", "Olga", f"{root}runs/{all_.cancelled.pk}/"),
+        ("run-blocked", "Olga", f"{root}runs/{all_.blocked.pk}/"),
+        ("run-succeeded", "Olga", f"{root}runs/{ended.pk}/"),
+        ("run-failed", "Olga", f"{root}runs/{failed.pk}/"),
+        ("cancel", "Olga", f"{root}runs/{all_.unknown.run_id}/cancel/"),
+        ("cancel-ended", "Olga", f"{root}runs/{ended.pk}/cancel/"),
+        ("effects", "Olga", f"{root}effects/"),
+        ("effect-unknown", "Olga", effect(all_.unknown.effect_id)),
+        ("effect-cancelled", "Olga", effect(Effect.objects.get(run_id=all_.cancelled.pk).pk)),
+        ("effect-committed", "Olga", effect(found.pk)),
+        ("effect-accepted", "Olga", effect(accepted.effect_id)),
+        ("effect-prepared", "Olga", effect(prepared.pk)),
+        ("choose", "Jo", "/"),
+        ("sign-in", "", "/sign-in/"),
+        ("help", "", "/help/"),
+        ("not-found", "Ada", nobody),
+    ]
