@@ -343,6 +343,15 @@ def _binaries() -> Path:
     return found
 
 
+def program(name: str, major: int) -> Path | None:
+    """One of the client programs that came along, if it is of this version."""
+    try:
+        found = _binaries()
+    except CannotStart:
+        return None
+    return found / name if _major(found) == str(major) and (found / name).exists() else None
+
+
 def _major(binaries: Path) -> str:
     return (
         subprocess.run([binaries / "postgres", "--version"], capture_output=True, text=True)

@@ -22,8 +22,9 @@ from django.http import Http404
 from django.shortcuts import redirect
 from django.utils.functional import cached_property
 
+from . import jobs
 from .ids import parse_id
-from .models import Environment, Instance, Membership, Policy, Role, Tenant, effects, events, requests, work
+from .models import Environment, Instance, Membership, Policy, Role, Schedule, Tenant, effects, events, requests, work
 from .visible import plain_visible
 
 WORDS = models.CharField | models.TextField | models.JSONField | models.BinaryField
@@ -314,6 +315,32 @@ class InstanceAdmin(Setup):
     autocomplete_fields = ("owner",)
     settled = ("tenant", "agent", "environment", "hosted")
     instead = "An instance is kept as long as a Run was its."
+
+
+class ScheduleForm(TenantForm):
+    def clean(self):
+        found = super().clean()
+        tenant, person = found.get("tenant") or self.tenant, found.get("set_by")
+        if tenant and person and not Membership.objects.filter(tenant=tenant, user=person).exists():
+            self.add_error("set_by", f"{person} is not a member of {tenant}.")
+        if found.get("cron") and not jobs.legal(found["cron"]):
+            self.add_error("cron", "Five fields, in UTC: minute hour day month weekday.")
+        return found
+
+
+@admin.register(Schedule, site=site)
+class ScheduleAdmin(Setup):
+    """A job starts as the person who set it, and only while that person may operate there."""
+
+    form = ScheduleForm
+    list_display = ("agent", "environment", "cron", "active", "set_by", "refused", "tenant")
+    list_filter = ("active",)
+    list_select_related = ("tenant", "environment", "set_by")
+    search_fields = ("agent", "tenant__name", "tenant__slug")
+    autocomplete_fields = ("set_by",)
+    readonly_fields = ("refused", "refused_at")
+    settled = ("tenant", "set_by")
+    instead = "A schedule is kept as long as a Run was its. Switch it off instead."
 
 
 # ---------------------------------------------------------------- what happened

@@ -1,0 +1,61 @@
+"""What procrastinate runs beside the worker: once a minute, the Schedules that are due.
+
+A job here only says that a minute has come. A repeated, late or lost one does no harm: each Schedule starts once for
+each minute, under an id made from both (R09). A minute is made up for until ten minutes later.
+"""
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+
+from croniter import croniter
+from procrastinate.contrib.django import app
+
+from . import selectors, transitions
+
+QUEUE = "sayso"
+STALLED = 30  # seconds a worker that took a job may be silent
+AGAIN = 5  # seconds until we try again after the database was away
+
+log = logging.getLogger(__name__)
+
+
+@app.periodic(cron="* * * * *")
+@app.task(queue=QUEUE, name="sayso.start_due", retry=5)
+def start_due(timestamp: int) -> None:
+    """Start every active Schedule whose minute this is."""
+    minute = datetime.fromtimestamp(timestamp, UTC)
+    for schedule_id, cron in selectors.schedules():
+        if legal(cron) and croniter.match(cron, minute):
+            try:
+                transitions.start_scheduled(schedule_id, minute)
+            except Exception:  # one that breaks does not keep the others from starting
+                log.exception("schedule %s did not start", schedule_id)
+
+
+@app.periodic(cron="* * * * *")
+@app.task(queue=QUEUE, name="sayso.take_up", retry=False)
+async def take_up(timestamp: int) -> None:
+    """What a killed worker had taken is done again."""
+    for job in await app.job_manager.get_stalled_jobs(queue=QUEUE, seconds_since_heartbeat=STALLED):
+        await app.job_manager.retry_job(job)
+
+
+def legal(cron: str) -> bool:
+    """Whether this is five fields that name minutes: minute hour day month weekday."""
+    return len(cron.split()) == 5 and croniter.is_valid(cron)
+
+
+async def run() -> None:
+    """Do jobs until cancelled."""
+    while True:
+        try:
+            with app.replace_connector(app.connector.get_worker_connector()) as beside:
+                async with beside.open_async():
+                    await beside.run_worker_async(
+                        queues=[QUEUE], delete_jobs="successful", install_signal_handlers=False, listen_notify=False,
+                        shutdown_graceful_timeout=1,
+                    )  # fmt: skip
+        except Exception as failed:
+            log.warning("schedules rest for %s s: %s", AGAIN, failed)
+        await asyncio.sleep(AGAIN)

@@ -18,7 +18,7 @@ import psycopg
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
 
-from . import transitions
+from . import jobs, transitions
 from .actions import NotCommitted, Reply
 from .errors import Busy, LeaseLost, RunEnded, SaysoError
 from .events import WORK
@@ -361,7 +361,9 @@ def _where() -> dict:
 
 
 async def _work() -> None:
+    beside = asyncio.create_task(jobs.run())
     await Worker().run()
+    beside.cancel()
     # What a tool or a provider still does in a thread would hold the exit, for as long as it likes. What came of a
     # dispatch that is left behind is asked later (R23).
     logging.shutdown()

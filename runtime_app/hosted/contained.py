@@ -215,7 +215,7 @@ class _Running:
             raise
         finally:
             os.close(tells)
-        self.told = asyncio.get_running_loop().run_in_executor(None, _handle, told)
+        self.told = asyncio.get_running_loop().run_in_executor(None, _pidfd, told)
 
     async def _feed(self, input: bytes) -> None:
         try:
@@ -282,7 +282,7 @@ async def _spawn(argv: list[str], options: dict) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(*argv, **pipes, **options)
 
 
-def _handle(told: int) -> int | None:
+def _pidfd(told: int) -> int | None:
     """Of the namespace's first process, when bubblewrap has said which it is. None: it is gone already."""
     with open(told) as file:
         said = file.read(1000)

@@ -8,7 +8,7 @@ from django.db.models import Count, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce
 
 from .. import states
-from ..models import Blocker, Effect, Environment, Event, Instance, Now, Request, Response, Run, Session
+from ..models import Blocker, Effect, Environment, Event, Instance, Now, Request, Response, Run, Schedule, Session
 from ..permissions import Context, Roles, may_operate, visible
 from .cards import chain
 from .ledger import ledger, of_runs
@@ -145,6 +145,11 @@ def places(context: Context, held: Roles) -> list[Instance]:
     rows = visible(Instance, context).filter(hosted=True).select_related("environment")
     rows = rows.order_by("agent", "environment__name")
     return [each for each in rows if may_operate(context, each.environment_id, held) is None]
+
+
+def schedules() -> list[tuple]:
+    """Id and cron of every active Schedule, for the clock."""
+    return list(Schedule.objects.filter(active=True).values_list("pk", "cron").order_by("pk"))
 
 
 def terminal_result(run: Run) -> dict:

@@ -23,6 +23,7 @@ from .runs import (
     suspend,
     waits_of,
 )
+from .scheduling import start_scheduled
 from .supplying import supply
 from .sweeping import sweep
 
@@ -30,5 +31,5 @@ __all__ = [
     "Ask", "Child", "Dispatch", "NewEntry", "Question", "Recovery", "Turn", "Wait", "add_evidence", "beat", "cancel",
     "check", "check_child", "children_of", "claim", "compensate", "finish", "give_back", "hold", "intend", "journal",
     "leave", "output", "provider_says", "record", "record_refusal", "recovered", "recovering", "release", "respond",
-    "start", "stopped", "supply", "suspend", "sweep", "void", "waits_of",
+    "start", "start_scheduled", "stopped", "supply", "suspend", "sweep", "void", "waits_of",
 ]  # fmt: skip

@@ -11,8 +11,8 @@ from ..failpoints import failpoint
 from ..models import Attempt, Effect, Environment, Grant, Request, Run
 from . import epochs
 from .change import Change, opened
-from .continuing import revoke, wake
-from .evidence import conclude, locked, read_reply, wake_recoverers
+from .continuing import GIVEN, revoke, wake
+from .evidence import conclude, locked, read_reply
 from .granting import drift
 from .raising import raise_anew
 
@@ -52,9 +52,9 @@ def intend(worker_id: UUID) -> Dispatch | None:
             unused = Grant.objects.filter(
                 known_actions("request__"), state="unused", run__state="waiting", run__held_at=None,
                 run__environment__held_at=None,
-            ).order_by("made_at")  # fmt: skip
+            ).exclude(request__key=GIVEN).order_by("made_at")  # fmt: skip
             pk = change.lock_first("worker", unused.values_list("pk", "tenant_id", "run__session_id")[:8])
-            if pk is None:
+            if pk is None or not epochs.released():
                 return None
             same = not epochs.differences()
             dispatch = _intend(change, pk, worker_id) if same else None
@@ -142,4 +142,3 @@ def record(dispatch: Dispatch, reply: actions.Reply | BaseException) -> None:
             attempt.save(update_fields=["replied_at", "reply"])
         newest = attempt.number == _last_number(effect)
         conclude(change, run, effect, attempt=attempt, newest=newest, grade="observed", source="reply", **read)
-        wake_recoverers(change, effect)

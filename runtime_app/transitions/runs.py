@@ -50,7 +50,7 @@ class NewEntry:
 @transition("start", "session_id")
 def start(
     change: Change, *, agent: str, environment: str, message: str, session_id=None, title: str = "",
-    interactive: bool = True, start_id=None,
+    interactive: bool = True, start_id=None, schedule_id=None,
 ) -> Run:  # fmt: skip
     """A new message starts a new Run, in a Session of its own or in this one. Whatever it says, it answers none (R10).
 
@@ -76,6 +76,7 @@ def start(
         tenant_id=context.tenant_id, session_id=session.pk, environment_id=where.pk, instance_id=instance.pk,
         agent=agent, interactive=interactive, message=message, initiator_id=context.user_id,
         initiator_name=context.actor.name, start_id=parse_id(start_id or ""), epoch=current_epoch(),
+        schedule_id=schedule_id,
     )  # fmt: skip
     run.save(force_insert=True)
     change.note("run.started", run=run, agent=agent, environment=where.name, interactive=interactive)

@@ -14,7 +14,8 @@ FLOORS = [
     {"events"},
     {"hub", "selectors", "transitions"},
     {"agent", "hosted"},
-    {"worker", "jobs", "api"},
+    {"jobs"},
+    {"worker", "api"},
     {"admin", "apps", "management"},
 ]
 WITHOUT_DJANGO = {
@@ -30,6 +31,7 @@ STANDS_ON = {
     "asgiref": None,
     "pgtrigger": {"models"},
     "procrastinate": {"jobs"},
+    "croniter": {"jobs"},
     "pydantic_ai": {"hosted"},
 }
 

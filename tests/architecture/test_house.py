@@ -49,7 +49,7 @@ def test_the_readme_lists_every_setting_and_no_other():
 def test_only_one_module_reads_the_environment_of_the_product():
     """What is not in the table is not read; the composition root hands the database's address to its children."""
     reads = {"console/environ.py", "console/cli.py", "console/demo.py", "console/postgres.py", "console/processes.py",
-             "console/debian.py", "console/asgi.py", "runtime_app/failpoints.py"}  # fmt: skip
+             "console/debian.py", "console/backup.py", "console/asgi.py", "runtime_app/failpoints.py"}  # fmt: skip
     for path in python("console", "runtime_app"):
         if str(path) not in reads:
             assert not re.search(r"\bos\.(environ|getenv)\b", text(path)), path

@@ -1,0 +1,82 @@
+"""Backup and restore by pg_dump and pg_restore: whole or not at all, and a restored database sends nothing (R27)."""
+
+import os
+import subprocess
+import sys
+from contextlib import closing
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from console import backup, postgres
+from runtime_app.models import Request
+from tests.database import NAME, owner
+
+COPY = f"{NAME}_copy"
+
+
+def manage(*words: str, database: str = NAME, **more: str) -> subprocess.CompletedProcess:
+    urls = {name: of(os.environ[name], database) for name in ("DATABASE_URL", "DATABASE_OWNER_URL")}
+    command = [sys.executable, "-m", "console.cli", "manage", *words]
+    return subprocess.run(command, env=os.environ | urls | more, capture_output=True, text=True, timeout=120)
+
+
+def of(url: str, database: str) -> str:
+    return urlsplit(url)._replace(path=f"/{database}").geturl()
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """Another database, still empty, and its mark."""
+    name = sql.Identifier(COPY)
+    with closing(owner()) as connection:
+        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(name))
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(name))
+        yield asked
+        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(name))
+
+
+def asked(query: str) -> list[tuple]:
+    with psycopg.connect(of(os.environ["DATABASE_OWNER_URL"], COPY)) as connection:
+        return connection.execute(query).fetchall()
+
+
+def test_a_backup_comes_back_whole_and_sends_nothing_until_ann_says_so(northgate, tmp_path, copy):
+    """R27: what was granted is void, what was prepared is uncertain and asks; then a person releases it."""
+    northgate.granted()
+    file, mark = tmp_path / "sayso.dump", str(tmp_path / "mark")
+    made = manage("backup", str(file))
+    assert made.returncode == 0 and file.stat().st_mode & 0o777 == 0o600, made.stderr
+
+    back = manage("restore", str(file), database=COPY, SAYSO_MARK=mark)
+    assert back.returncode == 0 and "Epoch 2 began" in back.stdout, back.stderr
+    assert copy("select count(*) from runtime_app_request") == [(Request.objects.count() + 1,)]
+    assert copy("select state, void_why <> '' from runtime_app_grant") == [("void", True)]
+    asks = "select e.state, r.state from runtime_app_effect e join runtime_app_request r on r.effect_id = e.id"
+    assert copy(asks) == [("uncertain", "pending")]
+    assert copy("select count(*) from runtime_app_run where held_at is null") == [(0,)]
+
+    again = manage("restore", str(file), database=COPY, SAYSO_MARK=mark)
+    assert again.returncode == 1 and "not empty" in again.stderr
+
+    released = manage("release_epoch", "--by", "Ann Devlin", database=COPY, SAYSO_MARK=mark)
+    assert released.returncode == 0 and "released by Ann Devlin" in released.stdout, released.stderr
+    assert copy("select released_by from runtime_app_epoch where number = 2") == [("Ann Devlin",)]
+    assert copy("select count(*) from runtime_app_run where held_at is null") == [(1,)]
+
+
+def test_what_is_no_backup_is_refused_before_anything_is_lost(northgate, tmp_path):
+    (tmp_path / "poem").write_text("roses are red")
+    with pytest.raises(backup.CannotCopy, match="pg_restore failed"):
+        backup.check(os.environ["DATABASE_OWNER_URL"], tmp_path / "poem")
+    with pytest.raises(backup.CannotCopy, match="cannot be written"):
+        backup.dump(os.environ["DATABASE_OWNER_URL"], tmp_path / "nowhere" / "file")
+
+
+def test_without_the_programs_they_are_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(postgres, "program", lambda name, major: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(backup.CannotCopy, match="apt-get install postgresql-client"):
+        backup.dump(os.environ["DATABASE_OWNER_URL"], tmp_path / "file")
