@@ -8,9 +8,8 @@ from .. import actions, canonical, clock
 from ..ids import uuid7
 from ..models import Blocker, Effect, Request, Run
 from .change import Change
-from .continuing import end
+from .continuing import GIVEN, end
 
-GIVEN = "given"  # the key of what was supplied to a successor, until it asks for it
 QUESTION_WAITS = timedelta(days=7)
 
 

@@ -6,9 +6,12 @@ from .. import states
 from ..models import Blocker, Effect, Grant, Now, Request, Run
 from .change import Change
 
+GIVEN = "given"  # the key of what was supplied to a successor, until it asks for it (R34)
+
 _STOPPED = """
 select exists (select 1 from runtime_app_request where run_id = %(run)s and state = 'pending' and stops)
-    or not %(given)s and exists (select 1 from runtime_app_grant where run_id = %(run)s and state = 'unused')
+    or exists (select 1 from runtime_app_grant g join runtime_app_request q on q.id = g.request_id
+               where g.run_id = %(run)s and g.state = 'unused' and q.key <> %(given)s)
     or exists (select 1 from runtime_app_effect where run_id = %(run)s
                and (state = 'in_flight' or state = 'uncertain' and accepted_at is null))
     or exists (select 1 from runtime_app_effect where id = %(recovers)s and state = 'in_flight')
@@ -18,12 +21,11 @@ select exists (select 1 from runtime_app_request where run_id = %(run)s and stat
 
 def stopped_at_something(run: Run) -> bool:
     """A Run waits until everything it stopped at is answered, what was granted is sent and known, and its children have
-    ended. A successor that has not started yet carries what it was given: that stops nothing (R34)."""
-    given = bool(run.follows_id) and run.lease_number == 0
+    ended. What a successor was given and has not asked for stops nothing (R34)."""
     redispatched = run.recovers_id if run.recovery == "redispatch" else None
     with connection.cursor() as cursor:
         cursor.execute(
-            _STOPPED, {"run": run.pk, "given": given, "recovers": redispatched, "ended": list(states.ENDED)}
+            _STOPPED, {"run": run.pk, "given": GIVEN, "recovers": redispatched, "ended": list(states.ENDED)}
         )
         return cursor.fetchone()[0]
 

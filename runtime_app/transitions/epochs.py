@@ -9,6 +9,7 @@ import fcntl
 import json
 import logging
 import os
+from contextlib import contextmanager
 from pathlib import Path
 
 from django.conf import settings
@@ -17,7 +18,7 @@ from django.db import connection
 from .. import permissions, states
 from ..models import Effect, Epoch, Grant, Run, Session
 from .change import Change, opened
-from .continuing import revoke
+from .continuing import revoke, wake
 from .evidence import doubt
 
 log = logging.getLogger(__name__)
@@ -46,6 +47,12 @@ def mark(intent: int) -> None:
             _write(file, told | {"intents": intent})
 
 
+def released() -> bool:
+    """Whether a person has said that this installation may send: of the first epoch nobody has to (R27)."""
+    newest = Epoch.objects.order_by("-number").values_list("number", "released_at")[0]
+    return newest[0] == 1 or newest[1] is not None
+
+
 def differences() -> list[str]:
     """What this database says of itself that is not so, in words. Empty: this is the installation it was."""
     epoch = Epoch.objects.order_by("-number").first()
@@ -67,17 +74,35 @@ def differences() -> list[str]:
 
 def watch() -> Epoch:
     """Compare, and begin a new epoch on any difference. Called at start, and when a dispatch finds one."""
+    now = Epoch.objects.order_by("-number").first()
+    if now.system_identifier and not differences():
+        return now
+    with _alone():
+        epoch, remembered = _watch()
+        if remembered:  # and committed: told before, a process killed in between would hide the restore for good
+            _tell_mark(epoch)
+    return epoch
+
+
+def _watch() -> tuple[Epoch, bool]:
     with opened("watch") as change:
         now = Epoch.objects.order_by("-number").first()
-        if now.system_identifier and not differences():
-            return now
-        with connection.cursor() as cursor:
-            cursor.execute("select pg_advisory_xact_lock(%s)", [_LOCK])
-        now = Epoch.objects.order_by("-number").first()
-        why = differences()
-        if not why and now.system_identifier:
-            return now
-        return _begin(change, now, why) if why else _first(now)
+        if why := differences():
+            return _begin(change, now, why), True
+        if now.system_identifier:
+            return now, False
+        return _remember(now), True  # a new installation: it is what it says it is, from now on
+
+
+@contextmanager
+def _alone():
+    """One process at a time, until the mark is written."""
+    with connection.cursor() as cursor:
+        cursor.execute("select pg_advisory_lock(%s)", [_LOCK])
+        try:
+            yield
+        finally:
+            cursor.execute("select pg_advisory_unlock(%s)", [_LOCK])
 
 
 def watch_at_start() -> None:
@@ -88,11 +113,6 @@ def watch_at_start() -> None:
             "epoch %s began at %s: %s. Nothing is sent until a person says so: ./run manage release_epoch --by NAME",
             epoch.number, f"{epoch.began_at:%Y-%m-%d %H:%M:%S} UTC", epoch.why,
         )  # fmt: skip
-
-
-def _first(epoch: Epoch) -> Epoch:
-    """A new installation: it is what it says it is, from now on."""
-    return _remember(epoch)
 
 
 def _begin(change: Change, last: Epoch, why: list[str]) -> Epoch:
@@ -125,6 +145,7 @@ def _doubt_all(change: Change, session_id, epoch: Epoch) -> None:
             doubt(change, run, effect)
         for made in Grant.objects.filter(run_id=run.pk, state="unused").select_related("request"):
             revoke(change, run, made.request, "this installation's data began a new epoch")
+        wake(change, run)  # a Run whose Grant was all it waited for: it is held, and then goes on
 
 
 def release_epoch(by: str) -> None:
@@ -148,13 +169,16 @@ def release_epoch(by: str) -> None:
 
 
 def _remember(epoch: Epoch) -> Epoch:
-    identifier, timeline, oid, intents = _facts()
+    epoch.system_identifier, epoch.timeline, epoch.database_oid, _ = _facts()
     with _marked() as file:
         epoch.mark = os.fstat(file.fileno()).st_ino
-        _write(file, {"inode": epoch.mark, "intents": intents, "epoch": epoch.number})
-    epoch.system_identifier, epoch.timeline, epoch.database_oid = identifier, timeline, oid
     epoch.save()
     return epoch
+
+
+def _tell_mark(epoch: Epoch) -> None:
+    with _marked() as file:
+        _write(file, {"inode": epoch.mark, "intents": _facts()[3], "epoch": epoch.number})
 
 
 def _facts() -> tuple:

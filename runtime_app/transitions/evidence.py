@@ -6,10 +6,10 @@ from uuid import UUID
 from .. import actions, canonical, permissions, states
 from ..errors import InvalidInput, InvalidResponse, NotAuthorized, NotFound
 from ..ids import parse_id
-from ..models import Attempt, Effect, Evidence, Request, Response, Run
+from ..models import Attempt, Effect, Evidence, EvidenceFile, Request, Response, Run
 from ..models.effects import GRADES
 from ..permissions import Actor
-from ..responses import Finding
+from ..responses import File, Finding
 from .blocking import block_on
 from .change import Change, transition
 from .continuing import wake
@@ -30,24 +30,31 @@ def locked(change: Change, effect_id: UUID) -> tuple[Run, Effect]:
 
 @transition("add_evidence", "effect_id")
 def add_evidence(
-    change: Change, *, effect_id, finding: str, reference: str, response_id, message: str = ""
-) -> Evidence:
+    change: Change, *, effect_id, finding: str, reference: str, response_id, message: str = "",
+    files: tuple[File, ...] = (),
+) -> Evidence:  # fmt: skip
     """A person's statement about an Effect that is settled already: kept, marked late. Contradicting evidence of the
-    same or a higher grade makes it disputed (R25). About an open one it is a Response to its Request instead.
+    same or a higher grade makes it disputed (R25). One accepted as unknown is settled by it (R24). About an open one it
+    is a Response to its Request instead.
 
     Raises NotFound, NotAuthorized, InvalidResponse, InvalidInput, IdempotencyConflict.
     """
     context = change.context
     found = permissions.find(Effect, context, effect_id)
     run, effect = locked(change, found.pk)
-    said = said_of("evidence", effect.pk, response_id, message, run=run, finding=finding, reference=reference)
+    facts = {"finding": finding, "reference": reference} | ({"files": files} if files else {})
+    said = said_of("evidence", effect.pk, response_id, message, run=run, **facts)
     if earlier := earlier_response(context, said):
         return Evidence.objects.get(pk=earlier.recorded["evidence"])
     if refused := permissions.may_operate(context, effect.environment_id):
         raise refused
     _legal(Finding(finding, reference), ["committed", "not_committed", "unknown"])
-    if effect.state not in states.SETTLED or effect.disputed:
-        raise InvalidResponse("Its outcome is open: answer its Request.", fields={"finding": "it is not settled"})
+    if not takes_late_evidence(effect):
+        raise InvalidResponse(
+            "It was never sent." if effect.state == "withdrawn" else "Its outcome is open: answer its Request.",
+            fields={"finding": "nothing is settled that this could be about"},
+        )
+    _proven(change, effect, finding)
     said.name, said.user_id = context.actor.name, context.user_id
     kept = conclude(
         change, run, effect, finding=finding, grade="attested", source="statement", by=said,
@@ -55,7 +62,24 @@ def add_evidence(
     )  # fmt: skip
     said.recorded = {"evidence": str(kept.pk)}
     said.save(force_insert=True)
+    _keep_files(kept, files)
     return kept
+
+
+def takes_late_evidence(effect: Effect) -> bool:
+    """Settled, or accepted as unknown; what was never sent has no outcome, and about an open one a Request asks."""
+    settled = effect.state in ("committed", "not_committed") or effect.state == "uncertain" and effect.accepted_at
+    return bool(settled) and not effect.disputed
+
+
+def _keep_files(kept: Evidence, files: tuple[File, ...]) -> None:
+    EvidenceFile.objects.bulk_create(
+        EvidenceFile(
+            tenant_id=kept.tenant_id, evidence_id=kept.pk, name=file.name, stored=file.stored, size=file.size,
+            sha256=file.sha256,
+        )
+        for file in files
+    )  # fmt: skip
 
 
 @transition("provider_says", "key")
@@ -79,7 +103,6 @@ def provider_says(change: Change, *, action: str, key, message_id: str, reply: a
         change, run, effect, grade="observed", source="callback", attempt=attempt, message_id=message_id,
         **read_reply(_Callback, reply),
     )  # fmt: skip
-    wake_recoverers(change, effect)
     return kept
 
 
@@ -88,7 +111,7 @@ class _Callback:
 
 
 def wake_recoverers(change: Change, effect: Effect) -> None:
-    """A Run that sent this Effect again goes on when its Attempt is no longer in flight (R24)."""
+    """A Run that sent this Effect again goes on when its Attempt is no longer in flight, whoever told (R24)."""
     again = Run.objects.filter(recovers_id=effect.pk, recovery="redispatch", state="waiting")
     for pk in again.order_by("pk").values_list("pk", flat=True):
         wake(change, change.lock(Run, pk))
@@ -104,7 +127,7 @@ def conclude(
     kept = Evidence.objects.create(
         tenant_id=effect.tenant_id, effect_id=effect.pk, attempt=attempt, grade=grade, finding=finding, source=source,
         user_id=by.user_id if by else None, name=actor.name, reference=reference, statement=statement,
-        late=settled or run.state in states.ENDED, message_id=message_id,
+        late=settled or run.state in states.ENDED or effect.accepted_at is not None, message_id=message_id,
     )  # fmt: skip
     change.note(
         "evidence.added", run=run, subject=effect.pk, grade=grade, finding=finding, source=source, reference=reference
@@ -119,6 +142,7 @@ def conclude(
         schedule_probe(change, effect)
     elif effect.state == "in_flight" and newest and source == "reply":
         doubt(change, run, effect)
+    wake_recoverers(change, effect)
     return kept
 
 
@@ -174,9 +198,7 @@ def schedule_probe(change: Change, effect: Effect) -> bool:
 def attest(change: Change, run: Run, request: Request, effect: Effect, said: Response, finding: Finding) -> None:
     """A person's statement, with a reference (R24). `unknown` is kept, and the Request stays pending (R25)."""
     _legal(finding, request.accepts["finding"])
-    if finding.outcome == "not_committed" and (until := unproven_until(change, effect)):
-        early = f"Too early to say that it did not happen: look again after {until:%H:%M:%S} UTC."
-        raise InvalidResponse("It may still be sent.", fields={"finding": early})
+    _proven(change, effect, finding.outcome)
     if effect.disputed and Evidence.objects.filter(effect_id=effect.pk, user_id=change.context.user_id).exists():
         raise NotAuthorized(
             "You attested one side of this dispute. Another operator has to settle it.", stake="you attested one side"
@@ -186,10 +208,17 @@ def attest(change: Change, run: Run, request: Request, effect: Effect, said: Res
     said.recorded = {"request": str(request.pk), "state": "resolved" if settles else "pending"}
     said.recorded["outcome"] = "settled" if settles else None
     said.save(force_insert=True)
-    conclude(
+    kept = conclude(
         change, run, effect, finding=finding.outcome, grade="attested", source="statement", by=said,
         reference=printable(finding.reference), statement=said.message,
     )  # fmt: skip
+    _keep_files(kept, finding.files)
+
+
+def _proven(change: Change, effect: Effect, finding: str) -> None:
+    if finding == "not_committed" and effect.state == "uncertain" and (until := unproven_until(change, effect)):
+        early = f"Too early to say that it did not happen: look again after {until:%H:%M:%S} UTC."
+        raise InvalidResponse("It may still be sent.", fields={"finding": early})
 
 
 def _legal(finding: Finding, accepted: list[str]) -> None:

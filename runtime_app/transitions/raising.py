@@ -62,6 +62,8 @@ def _content(wait: Wait):
     for text in vars(wait).values():
         if isinstance(text, str):
             _legal(text)
+    if wait.key == GIVEN or wait.key.startswith("effect:"):
+        raise InvalidInput(f"A wait of an agent cannot be called {wait.key[:60]}: Sayso's own are.")
     if isinstance(wait, Child):
         if not wait.message.strip():
             raise InvalidInput("A child needs a message: it is what it works from.")

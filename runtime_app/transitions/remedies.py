@@ -34,11 +34,7 @@ class Recovery:
 
 
 def _start(effect: Effect, request: Request, said: Response, name: str) -> None:
-    if effect.recovering:
-        raise StaleRequest(
-            f"{effect.recovering_by} already started {effect.recovering}. Your response was not recorded.",
-            reason="recovering", by=effect.recovering_by, at=effect.recovering_since.isoformat(),
-        )  # fmt: skip
+    _only_one(effect, name)
     if name not in request.accepts["recover"]:
         raise InvalidResponse(
             f"{effect.action_name} has no recovery action {name[:60]}.",
@@ -48,11 +44,28 @@ def _start(effect: Effect, request: Request, said: Response, name: str) -> None:
     said.recorded = {"request": str(request.pk), "state": "pending", "outcome": None}
 
 
+def _only_one(effect: Effect, name: str = "compensate") -> None:
+    """One recovery action at a time, and one compensation in all (R24)."""
+    if effect.recovering:
+        raise StaleRequest(
+            f"{effect.recovering_by} already started {effect.recovering}. Your response was not recorded.",
+            reason="recovering", by=effect.recovering_by, at=effect.recovering_since.isoformat(),
+        )  # fmt: skip
+    undone = Effect.objects.filter(compensates_id=effect.pk).exclude(state__in=["withdrawn", "not_committed"])
+    if name == "compensate" and (first := undone.select_related("run").first()):
+        by = first.run.initiator_name
+        raise StaleRequest(f"{by} already started its compensation.", reason="recovering", by=by)
+
+
 def start_recovery(
     change: Change, run: Run, request: Request, effect: Effect, said: Response, recover: Recover
 ) -> None:
     """Record it and let a worker do it. The Request stays pending until what was found settles the Effect (R24)."""
     _start(effect, request, said, recover.action)
+    if recover.action == "redispatch" and effect.state != "uncertain":
+        raise InvalidResponse(
+            "Only what is uncertain is sent again.", fields={"recovery": f"it is {effect.state} at present"}
+        )
     if recover.action == "probe":
         _mark(change, run, effect, said, "probe", probe_at=change.now())
         change.log.work("probe")
@@ -83,10 +96,7 @@ def compensate(change: Change, *, effect_id, response_id, message: str = "") -> 
             "This effect cannot be compensated.",
             fields={"recovery": "only what happened, once, and where the action has a registered compensation"},
         )
-    undone = Effect.objects.filter(compensates_id=effect.pk).exclude(state__in=["withdrawn", "not_committed"])
-    if effect.recovering or undone.exists():
-        by = effect.recovering_by or "somebody"
-        raise StaleRequest(f"{by} already started its compensation.", reason="recovering", by=by)
+    _only_one(effect)
     said.name, said.user_id = context.actor.name, context.user_id
     _send(change, run, effect, said, "compensate")
     said.save(force_insert=True)
