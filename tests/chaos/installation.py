@@ -18,7 +18,7 @@ SHORT = {"SAYSO_LOOK_SECONDS": "0.2", "SAYSO_LEASE_SECONDS": "4", "SAYSO_BEAT_SE
 QUIET = """
 select not exists (select 1 from runtime_app_run where state = 'running' or state = 'queued' and held_at is null)
    and not exists (
-       select 1 from runtime_app_effect where state = 'in_flight' or probe_at <= sayso_now() + interval '5 s')
+       select 1 from runtime_app_effect where state = 'in_flight' or recovering = 'probe' or probe_at <= sayso_now())
    and not exists (select 1 from runtime_app_request where state = 'pending' and expires_at <= sayso_now())
    and not exists (select 1 from runtime_app_grant g
                      join runtime_app_run r on r.id = g.run_id join runtime_app_environment e on e.id = r.environment_id

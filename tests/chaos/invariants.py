@@ -35,7 +35,8 @@ CHEAP = {
           join runtime_app_epoch p on p.number > g.epoch and p.began_at <= a.intent_at""",
     "I29 a noninteractive Run waits for a person": """
         select q.id from runtime_app_request q join runtime_app_run r on r.id = q.run_id
-         where not r.interactive and q.state = 'pending' and q.kind <> 'wait_effect'""",
+         where not r.interactive and q.state = 'pending' and q.kind <> 'wait_effect'
+           and (r.follows_id is null or r.lease_number > 0)""",  # what a successor is given may take several votes
     "R23 in doubt without exactly one open question": """
         select e.id from runtime_app_effect e where 
                (e.disputed or e.state = 'uncertain' and accepted_at is null)::int <>

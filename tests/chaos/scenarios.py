@@ -227,7 +227,7 @@ SCENARIOS = {
     compensate: places("compensate"),
     redispatch: places("respond"),
     again: places("intend", "record", also=tuple(DISPATCH)),
-    restore: places("watch", also=("epoch.committed",)),
+    restore: places("watch"),
     release_epoch: places("release_epoch"),
 }
 # a COMMIT whose reply is lost, and one that never arrives: whoever spoke does not know, and says it again
