@@ -131,6 +131,15 @@ def register(cls: type[Action]) -> type[Action]:
         raise TypeError(f"Action {cls.name} continues its own version.")
     if cls.send_within > cls.deadline:
         raise TypeError(f"Action {cls.name} may be sent after its own deadline: send_within is longer than deadline.")
+    if cls.deadline <= timedelta(0):
+        raise TypeError(f"Action {cls.name} has no time to reply: its deadline is not above zero.")
+    if cls.lag < timedelta(0):
+        raise TypeError(f"Action {cls.name} has a lag below zero.")
+    for each in cls.nothing_sent:
+        if not (isinstance(each, type) and issubclass(each, BaseException)):
+            raise TypeError(f"Action {cls.name} names what is no exception as a proof that nothing was sent: {each!r}.")
+        if each in (BaseException, Exception):
+            raise TypeError(f"Action {cls.name} takes every error as a proof that nothing was sent.")
     unknown = set(cls.risky) - set(cls.Parameters.model_fields)
     if unknown:
         raise TypeError(f"Action {cls.name} calls risky what is no parameter of it: {', '.join(sorted(unknown))}.")

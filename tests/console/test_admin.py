@@ -23,6 +23,7 @@ from runtime_app.models import (
     Request,
     Role,
     Run,
+    Schedule,
     Session,
     Tenant,
 )
@@ -60,6 +61,10 @@ def history(northgate):
     transitions.finish(turn, state="succeeded")
     northgate.ask({}, interactive=False)
     northgate.policy()
+    Schedule.objects.create(
+        tenant=northgate.tenant, agent="deployer", environment=northgate.staging, message=HIDDEN, cron="0 6 * * 1",
+        set_by=northgate.people["Olga"],
+    )  # fmt: skip
     with pytest.raises(SaysoError):
         northgate.start(by="Rita")
     LogEntry.objects.log_actions(
