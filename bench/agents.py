@@ -3,12 +3,17 @@
 from contextvars import ContextVar
 
 from bench.cycle import mark
+from runtime_app.hosted.contained import Limits, command
 from runtime_app.hosted.registry import agent
 from runtime_app.hosted.steps import Parked, Steps
 from runtime_app.transitions import Question
 
 PROMPT = "What is the API key called?"
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 80}}, "required": ["name"]}
+
+STUBBORN = (
+    "trap '' TERM HUP INT; (setsid sh -c 'trap \"\" TERM; exec sleep 86413' </dev/null >/dev/null 2>&1 &); sleep 86413"
+)
 
 _run: ContextVar = ContextVar("run")
 
@@ -47,5 +52,13 @@ def scripted():
     return FunctionModel(play)
 
 
+async def stubborn(steps: Steps) -> str:
+    """Runs a command that forks, ignores SIGTERM and detaches."""
+    tool = command("stubborn", "sh", "-c", description="Will not end.", limits=Limits(seconds=600))
+    await tool.run(steps, "0.0", [STUBBORN])
+    return "never"
+
+
+agent("stubborn", loop=stubborn)
 agent("plain", loop=plain)
 agent("conversing", model=scripted, loop=conversing)

@@ -31,7 +31,7 @@ def prepare() -> None:
     membership = Membership.objects.create(tenant=tenant, user=ada)
     for role in ("responder", "operator"):
         Role.objects.create(tenant=tenant, membership=membership, name=role)
-    for agent in ("plain", "conversing"):
+    for agent in ("plain", "conversing", "stubborn"):
         Instance.objects.create(tenant=tenant, agent=agent, environment=environment, owner=ada)
 
 

@@ -27,15 +27,23 @@ def run(words: list[str]) -> None:
     options = argparse.ArgumentParser(prog="./run bench", description="Speed, as ratios against floors.")
     options.add_argument("--rounds", type=int, default=3, help="how often each is measured (3; about 90 s each)")
     options.add_argument("--quick", action="store_true", help="one short round: to see that it works, not to quote")
+    options.add_argument("--cancel", type=int, nargs="?", const=100, help="only cancels, so many (100)")
     chosen = options.parse_args(words)
     rounds = 1 if chosen.quick else max(1, chosen.rounds)
     cluster = postgres.Cluster(environ.read()["SAYSO_DATA"] / "bench-pg").acquire()
     try:
+        if chosen.cancel:
+            sys.exit(cancels(cluster, chosen.cancel))
         where = prepare(cluster)
         found = [one_round(number, rounds, cluster, where, quick=chosen.quick) for number in range(rounds)]
     finally:
         cluster.release()
     print(report.table(found))
+
+
+def cancels(cluster, times: int) -> int:
+    where = ours(cluster)
+    return subprocess.run([sys.executable, "-m", "bench.cancel", str(times)], env=os.environ | where).returncode
 
 
 def one_round(number: int, rounds: int, cluster, where: dict[str, dict], *, quick: bool) -> dict:
@@ -67,16 +75,21 @@ def measured(command: list[str], environment: dict[str, str]) -> dict:
 def prepare(cluster: postgres.Cluster) -> dict[str, dict[str, str]]:
     """A fresh database for each floor and for Sayso; the environment in which each is measured."""
     where = {}
-    for name in (*FLOORS, "ours"):
-        say(f"making the database of {name}")
-        where[name] = fresh(cluster, f"bench_{name}")
     for floor in FLOORS:
+        say(f"making the database of {floor}")
+        where[floor] = fresh(cluster, f"bench_{floor}")
         subprocess.run([sys.executable, "-m", f"bench.{floor}", "prepare"], env=os.environ | where[floor], check=True)
-    ours = where.pop("ours")
-    migrate = [sys.executable, "-m", "console.cli", "manage", "migrate", "--verbosity", "0"]
-    subprocess.run(migrate, env=os.environ | ours, check=True)
-    subprocess.run([sys.executable, "-m", "bench.ours", "prepare"], env=os.environ | ours, check=True)
-    return where | {"plain": ours, "conversing": ours}
+    sayso = ours(cluster)
+    return where | {"plain": sayso, "conversing": sayso}
+
+
+def ours(cluster: postgres.Cluster) -> dict[str, str]:
+    """Sayso's own."""
+    say("making the database of ours")
+    where = fresh(cluster, "bench_ours")
+    for command in (["console.cli", "manage", "migrate", "--verbosity", "0"], ["bench.ours", "prepare"]):
+        subprocess.run([sys.executable, "-m", *command], env=os.environ | where, check=True)
+    return where
 
 
 def fresh(cluster: postgres.Cluster, database: str) -> dict[str, str]:
@@ -85,7 +98,10 @@ def fresh(cluster: postgres.Cluster, database: str) -> dict[str, str]:
         name = sql.Identifier(database)
         connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(name))
         connection.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(name, sql.Identifier(postgres.OWNER)))
+    mark = cluster.folder / f"mark-{database}"
+    mark.unlink(missing_ok=True)
     return {
+        "SAYSO_MARK": str(mark),
         "BENCH_DATABASE": database,
         "BENCH_URL": cluster.url(postgres.OWNER, database),
         "BENCH_WATCH_URL": cluster.url(postgres.SUPER, "postgres"),
