@@ -48,12 +48,21 @@ class Effect(TenantRow):
         """What the provider de-duplicates and looks up by."""
         return str(self.request_id)
 
+    @property
+    def closed(self) -> bool:
+        """Settled, or accepted as unknown: what is stated of it now is late evidence, and no Response (R25)."""
+        settled = self.state in ("committed", "not_committed") or self.state == "uncertain" and self.accepted_at
+        return bool(settled) and not self.disputed
+
     class Meta:
         constraints = [
             one_of("state", states.EFFECT, "effect_state_known"),
             models.UniqueConstraint(fields=["request"], name="effect_one_a_request"),
             models.CheckConstraint(
-                condition=Q(state__in=["prepared", "withdrawn", "uncertain"]) | Q(intent_at__isnull=False),
+                # after a restore what was only prepared here may have been sent: evidence settles that too (R27)
+                condition=Q(state__in=["prepared", "withdrawn", "uncertain"])
+                | Q(intent_at__isnull=False)
+                | Q(state__in=["committed", "not_committed"], uncertain_at__isnull=False),
                 name="effect_sent_after_intent",
             ),
         ]
