@@ -24,6 +24,7 @@ class DeployRelease(Action):
     deadline = timedelta(seconds=30)
     nothing_sent = (NotReached,)
     risky = ("version",)
+    idempotent = redispatch = True  # Harbor deploys a key once, however often it comes
     probe_title = "Look it up at Harbor"
     probe_looks = "Asks Harbor for the deployment with this key. Sends nothing."
 

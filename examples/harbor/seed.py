@@ -3,14 +3,14 @@
 import json
 import time
 import urllib.request
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import NAMESPACE_URL, uuid5
 
 from django.contrib.auth.models import User
 from django.db import transaction
 
 from runtime_app import permissions, transitions
-from runtime_app.models import Environment, Instance, Membership, Policy, Request, Role, Run, Tenant
+from runtime_app.models import Environment, Instance, Membership, Policy, Request, Role, Run, Schedule, Tenant
 from runtime_app.responses import Approve, Resume
 
 TENANTS = {"northgate": "Northgate Payments", "harbour": "Harbour Logistics"}
@@ -36,6 +36,7 @@ QUESTION = "Find out which API key card-api should use, and ask for its name."
 PERMISSION = "Please deploy card-api 0.8.8 to production."
 UNKNOWN = "Please deploy ledger 4.2.1 to production."
 NIGHTLY = "Please deploy statements 2.0.4 to production."
+FIRST_NIGHT = datetime(2026, 1, 1, 2, tzinfo=UTC)
 
 PATIENCE = 60  # seconds for our own worker to do what it does in well under one
 
@@ -77,12 +78,12 @@ def _policies(tenant: Tenant) -> None:
 
 
 def stories(harbor: str) -> list[dict]:
-    """Start the four Runs as Olga and bring each to where it stops. A worker has to be running. Runs already started
+    """Start the four Runs as Olga, the last by her schedule, and bring each to where it stops. A worker has to run. They
     are found again under their start_id (R09); returns each with its story."""
     question = _start("question", QUESTION)
     permission = _start("permission", PERMISSION)
     unknown = _start("unknown", UNKNOWN)
-    nightly = _start("blocked", NIGHTLY, interactive=False)
+    nightly = transitions.start_scheduled(_schedule().pk, FIRST_NIGHT)
     _request(question, "wait_user")
     _request(permission, "wait_approval")
     _lose_the_reply(unknown, harbor)
@@ -130,16 +131,25 @@ def _lose_the_reply(run: Run, harbor: str) -> None:
     _mode(harbor, "commit", "ledger")
 
 
-def _start(story: str, message: str, *, interactive: bool = True) -> Run:
+def _start(story: str, message: str) -> Run:
     tenant, olga = permissions.member(User.objects.get(username="olga"), "northgate")
     return transitions.start(
         olga,
         agent="deployer",
         environment="production",
         message=message,
-        interactive=interactive,
         start_id=uuid5(NAMESPACE_URL, f"{tenant.pk}/{story}"),
     )
+
+
+def _schedule() -> Schedule:
+    """Olga's: every night, with nobody on the line."""
+    tenant, _ = permissions.member(User.objects.get(username="olga"), "northgate")
+    production = Environment.objects.get(tenant=tenant, name="production")
+    return Schedule.objects.get_or_create(
+        tenant=tenant, environment=production, agent="deployer", message=NIGHTLY,
+        defaults={"cron": "0 2 * * *", "set_by": User.objects.get(username="olga")},
+    )[0]  # fmt: skip
 
 
 def _request(run: Run, kind: str) -> Request:

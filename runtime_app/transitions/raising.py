@@ -98,7 +98,7 @@ def raise_waits(change: Change, run: Run, waits: list[Wait]) -> list[Request] | 
             _raise_child(change, run, wait)
             continue
         request = _bound(change, run, environment, wait)
-        last = before.get(wait.key) or _take_given(run, request)
+        last = before.get(wait.key) or _take_given(change, run, request)
         replaces = parse_id(wait.replaces) if isinstance(wait, Ask) and wait.replaces else None
         if last and _same(last, request) and replaces in (None, last.replaces_id):
             raised.append(last)
@@ -272,7 +272,7 @@ def announce(change: Change, run: Run, request: Request) -> None:
             grant(change, run, request, by_policy=True)
 
 
-def _take_given(run: Run, request: Request) -> Request | None:
+def _take_given(change: Change, run: Run, request: Request) -> Request | None:
     """What was given to this successor, if it now asks for that: same prompt and schema, or an equal Action."""
     if not run.follows_id:
         return None
@@ -281,6 +281,7 @@ def _take_given(run: Run, request: Request) -> Request | None:
         return None
     supplied.key = request.key
     supplied.save(update_fields=["key"])
+    change.log.work("effect")  # what was granted then may be sent from now on
     return supplied
 
 

@@ -9,10 +9,14 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from django.contrib.auth.models import User
 
 from console.demo import free_port
 from examples.harbor import agents, seed  # noqa: F401
-from runtime_app.models import Blocker, Effect, Membership, Request, Run
+from runtime_app import permissions, transitions
+from runtime_app.ids import uuid7
+from runtime_app.models import Blocker, Effect, Membership, Request, Run, Schedule
+from runtime_app.responses import Approve
 from tests.hosted.processes import beside_a_worker, soon
 
 KINDS = {"question": "wait_user", "permission": "wait_approval", "unknown": "wait_effect"}
@@ -29,6 +33,25 @@ def test_the_stories_stop_where_the_text_says(transactional_db, harbor):
     assert (runs["blocked"].state, Blocker.objects.get().kind) == ("blocked", "wait_approval")
     assert Effect.objects.get().state == "uncertain"
     assert [line["what"] for line in harbor.log.lines] == ["committed"], "Harbor knows, and nobody here does"
+
+
+def test_the_nightly_job_is_granted_its_deployment_and_its_next_run_makes_it(transactional_db, harbor):
+    """R34: Ada grants the exact action for the next run; it starts at once, as Olga's, and Harbor deploys once."""
+    seed.tenants("correct horse battery")
+
+    def people():
+        nightly = next(each["id"] for each in seed.stories(harbor.url) if each["story"] == "blocked")
+        blocker = Blocker.objects.get(run=nightly)
+        _, ada = permissions.member(User.objects.get(username="ada"), "northgate")
+        granted = Approve(blocker.digest, confirm="production")
+        transitions.supply(ada, blocker_id=blocker.pk, response=granted, response_id=uuid7())
+        soon(lambda: Run.objects.filter(follows=nightly, state="succeeded").first())
+
+    beside_a_worker(people)
+    successor = Run.objects.exclude(follows=None).get()
+    assert successor.schedule == Schedule.objects.get() and successor.initiator_name == "Olga Marin"
+    assert "statements 2.0.4 is deployed" in successor.result
+    assert [line["order"]["service"] for line in harbor.log.lines] == ["ledger", "statements"]
 
 
 def test_seeding_again_changes_nothing(transactional_db, harbor):
