@@ -5,7 +5,7 @@ from django.db import connection
 _CLAIMABLE = """
 select (select count(*) from (
             select 1 from runtime_app_run where state = 'queued' and hosted and held_at is null limit 100) queued),
-       (select count(*) from (select 1 from runtime_app_effect where state = 'prepared' limit 1) prepared),
+       (select count(*) from (select 1 from runtime_app_grant where state = 'unused' limit 1) unused),
        (select count(*) from (select 1 from runtime_app_effect where probe_at <= sayso_now() limit 1) due)
 """
 

@@ -11,6 +11,9 @@ Everything is made for it in a folder of its own and deleted afterwards.
 """
 
 import importlib
+import os
+import random
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -20,21 +23,32 @@ BROKEN = ("matrix", "outage", "restore")
 
 def main(words: list[str]) -> None:
     part, *rest = words or [""]
-    if not part:
-        for each in (*BROKEN, "stateful", "mutants"):
-            print(f"\n# {each}", flush=True)
-            _part(each, [])
-    elif part in (*BROKEN, "stateful", "mutants"):
-        _part(part, rest)
-    else:
+    every = {**dict.fromkeys(BROKEN, broken), "stateful": stateful, "mutants": mutants}
+    if part and part not in every:
         sys.exit(f"./run chaos {part}: there is no such part.\n{__doc__}")
+    for name in [part] if part else every:
+        print(f"# {name}", flush=True)
+        every[name](name, rest)
 
 
-def _part(part: str, words: list[str]) -> None:
-    if part not in BROKEN:
-        importlib.import_module({"stateful": "tests.chaos.stories", "mutants": "bench.chaos"}[part]).main(words)
-        return
+def broken(part: str, words: list[str]) -> None:
     from tests.chaos.installation import Installation
 
     with tempfile.TemporaryDirectory(prefix="sayso-chaos-") as folder, Installation(Path(folder)) as here:
         importlib.import_module(f"tests.chaos.{part}").main(here, words)
+
+
+def stateful(part: str, words: list[str]) -> None:
+    examples = words[0] if words else "2000"
+    seed = words[1] if len(words) > 1 else str(random.randrange(10**6))
+    print(f"{examples} examples, seed {seed}", flush=True)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--hypothesis-seed={seed}"]
+    tried = subprocess.run([*command, "tests/chaos/test_stories.py"], env=os.environ | {"SAYSO_STORIES": examples})
+    if tried.returncode:
+        sys.exit(tried.returncode)
+
+
+def mutants(part: str, words: list[str]) -> None:
+    from bench.chaos import main
+
+    main(words)

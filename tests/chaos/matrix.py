@@ -44,11 +44,9 @@ def play(here: Installation, cell: Cell, number: int) -> Verdict:
     before = set(Run.objects.values_list("pk", flat=True))
     cell.scenario(stage)
     sent_before = len(here.harbor.lines())
-    actor = strike(here, stage, cell)
-    if not actor:
-        return Verdict(cell, ["the place was never reached"], "")
+    actor, reached = strike(here, stage, cell)
     worker = actor if stage.say is None and not actor.ended() else here.worker()
-    wrong = recover(here, stage)
+    wrong = recover(here, stage, gone=cell.fault == "kill -9") if reached else ["the place was never reached"]
     if stage.facts.get("nothing more is sent") and len(here.harbor.lines()) > sent_before:
         wrong.append("R27 something was sent after a restore")
     runs = Run.objects.exclude(pk__in=before)
@@ -63,15 +61,15 @@ def play(here: Installation, cell: Cell, number: int) -> Verdict:
     return Verdict(cell, wrong, stands)
 
 
-def strike(here: Installation, stage: Stage, cell: Cell) -> Actor | None:
-    """Let it come to the place, and break it there. Returns who was broken, or None if the place was never reached."""
+def strike(here: Installation, stage: Stage, cell: Cell) -> tuple[Actor, bool]:
+    """Let it come to the place, and break it there. Returns who was broken, and whether the place was reached."""
     if cell.fault == "lost":
         here.line.tell(cell.place.removeprefix("commit, "))
         actor = here.fork(stage.say)
         actor.wait()
         fired = here.line.tell("fired") == "yes"
         here.line.tell("pass")
-        return actor if fired else None
+        return actor, fired
     deed = "kill" if cell.fault == "kill -9" else "hold"
     actor = here.fork(stage.say, f"{cell.place}:{deed}") if stage.say else here.worker(f"{cell.place}:{deed}")
     if stage.meanwhile:
@@ -86,15 +84,16 @@ def strike(here: Installation, stage: Stage, cell: Cell) -> Actor | None:
     actor.go()
     if stage.say or deed == "kill":
         actor.wait()
-    return actor if reached else None
+    return actor, reached
 
 
-def recover(here: Installation, stage: Stage) -> list[str]:
+def recover(here: Installation, stage: Stage, gone: bool) -> list[str]:
     """Whoever spoke says it again; everything works on until it is quiet; what is silent for a minute is gone."""
     wrong = []
     if stage.say:
         wrong += heard(stage.say)
-    here.quiet(1.5)
+    if not gone:
+        here.quiet(1.5)
     here.move(minutes=1)
     if not here.quiet():
         wrong.append("it does not come to rest")

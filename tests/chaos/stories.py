@@ -2,10 +2,6 @@
 the tables say what the model says, and the cheap invariants hold; at the end people settle what is left, and all do."""
 
 import json
-import os
-import random
-import subprocess
-import sys
 from datetime import timedelta
 
 import hypothesis.strategies as st
@@ -532,12 +528,3 @@ def settings_of(examples: int, *, shrink: bool):
         max_examples=examples, stateful_step_count=30, deadline=None, suppress_health_check=checks, database=None,
         print_blob=True, phases=[Phase.generate, *([Phase.shrink] if shrink else [])],
     )  # fmt: skip
-
-
-def main(words: list[str]) -> None:
-    """`stateful [examples] [seed]`"""
-    examples, seed = (*words, "2000", "")[0], words[1] if len(words) > 1 else str(random.randrange(10**6))
-    print(f"{examples} examples, seed {seed}", flush=True)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--hypothesis-seed={seed}"]
-    command += ["-s", "tests/chaos/test_stories.py"]
-    sys.exit(subprocess.run(command, env=os.environ | {"SAYSO_STORIES": examples}).returncode)
