@@ -37,21 +37,51 @@ def answer(post, request: Request) -> Resume:
 
 
 def finding(post, request: Request) -> Resume:
-    """What was established, with a `reference`; or one `recovery` action to start."""
-    said = _read(post, {"finding", "reference", "recovery"})
+    """What was established, with a `reference`; or one `recovery` action to start. `desk`: sent from the list."""
+    said = _read(post, {"finding", "reference", "recovery", "desk"})
     wrong = _wrong_common(said)
     if said["recovery"] and said["finding"]:
         wrong["finding"] = "Record a finding or start a recovery action, not both at once."
-    elif not said["recovery"] and said["finding"] not in ("committed", "not_committed", "unknown"):
-        wrong["finding"] = "Choose what you found."
-    elif said["finding"] in ("committed", "not_committed") and not said["reference"].strip():
-        wrong["reference"] = "Say where you looked, so that another person can follow."
     elif said["recovery"] == "accept" and not said["message"].strip():
         wrong["message"] = "Write why it is right to go on without knowing."
+    elif not said["recovery"]:
+        wrong |= _wrong_finding(said)
     _refuse(wrong)
     if said["recovery"]:
         return _resume(said, request, Recover(said["recovery"]))
     return _resume(said, request, Finding(said["finding"], said["reference"].strip()))
+
+
+def evidence(post) -> dict:
+    """What was found about an Effect that is settled already."""
+    said = _read(post, {"finding", "reference"})
+    _refuse(_wrong_id(said) | _wrong_finding(said))
+    found = {"finding": said["finding"], "reference": said["reference"].strip(), "message": said["message"]}
+    return found | {"response_id": parse_id(said["response_id"])}
+
+
+def supply(post, given: Request) -> dict:
+    """What a blocked job lacked: the fields of its question, or its exact action's digest."""
+    if given.kind == "wait_user":
+        fields = {name: texts for name, texts in post.lists() if name not in COMMON and name not in CALM}
+        said = _read({name: post.getlist(name) for name in (*COMMON, *CALM) if name in post}, set())
+        _refuse(_wrong_id(said))
+        response = Answer(questions.read_form(given.schema, fields))
+    else:
+        said = _read(post, {"digest", "confirm"})
+        wrong = _wrong_id(said)
+        if not said["digest"]:
+            wrong["digest"] = "The form does not say which action it showed. Open the page again."
+        _refuse(wrong)
+        response = Approve(said["digest"], said["confirm"])
+    return {"response": response, "message": said["message"], "response_id": parse_id(said["response_id"])}
+
+
+def reason(post) -> dict:
+    """Of a form that does one thing: why, and its own id."""
+    said = _read(post, set())
+    _refuse(_wrong_id(said))
+    return {"response_id": parse_id(said["response_id"]), "reason": said["message"].strip()}
 
 
 def start(post) -> dict:
@@ -71,13 +101,13 @@ def start(post) -> dict:
 
 def cancel(post) -> dict:
     said = _read(post, {"reason", "confirm"})
-    _refuse({} if parse_id(said["response_id"]) else {"response_id": "The form has lost its id. Open the page again."})
+    _refuse(_wrong_id(said))
     return {"response_id": parse_id(said["response_id"]), "reason": said["reason"].strip(), "confirm": said["confirm"]}
 
 
-def fields(request):
-    """What was posted, once it is known to be fields alone: no form here takes a file."""
-    _refuse({_named(name): "This form takes no file." for name in request.FILES})
+def fields(request, files: str = ""):
+    """What was posted, once it is known to bring no file but under the name `files`."""
+    _refuse({_named(name): "This form takes no file." for name in request.FILES if name != files})
     return request.POST
 
 
@@ -105,6 +135,18 @@ def _read(post, allowed: set[str]) -> dict[str, str]:
             said[name] = texts[0].replace("\r\n", "\n")
     _refuse(wrong)
     return dict.fromkeys(known, "") | said
+
+
+def _wrong_finding(said: dict[str, str]) -> dict[str, str]:
+    if said["finding"] not in ("committed", "not_committed", "unknown"):
+        return {"finding": "Choose what you found."}
+    if said["finding"] != "unknown" and not said["reference"].strip():
+        return {"reference": "Say where you looked, so that another person can follow."}
+    return {}
+
+
+def _wrong_id(said: dict[str, str]) -> dict[str, str]:
+    return {} if parse_id(said["response_id"]) else {"response_id": "The form has lost its id. Open the page again."}
 
 
 def _named(name: str) -> str:

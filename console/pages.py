@@ -63,5 +63,5 @@ class SeeOther(HttpResponseRedirect):
 
     status_code = 303
 
-    def __init__(self, name: str, *ids):
-        super().__init__(reverse(name, args=ids))
+    def __init__(self, name: str, *ids, query: str = ""):
+        super().__init__(reverse(name, args=ids) + query)

@@ -2,8 +2,15 @@
 
 import asyncio
 
+from daphne import http_protocol
 from daphne.endpoints import build_endpoint_description_strings
 from daphne.server import Server, twisted_loop
+
+BODY = 52 * 1024 * 1024  # bytes of any request: the files of one statement, and its fields
+TOO_LARGE = (
+    b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\n"
+    b"Content-Length: 60\r\n\r\nThis is larger than anything accepted here. Nothing is kept."
+)
 
 
 def serve(port: int, bind: str = "127.0.0.1") -> None:
@@ -13,12 +20,39 @@ def serve(port: int, bind: str = "127.0.0.1") -> None:
 
     epochs.watch_at_start()
 
+    http_protocol.WebRequest = Bounded
     # daphne leaves 50 places in the listen queue: a page of sockets reconnecting at once would be reset
     endpoints = [f"{each}:backlog=1024" for each in build_endpoint_description_strings(host=bind, port=port)]
     Server(
         application=application, endpoints=endpoints, signal_handlers=True, application_close_timeout=0.3, verbosity=0
     ).run()
     end_what_is_left(twisted_loop)
+
+
+class Bounded(http_protocol.WebRequest):
+    """Its body is cut at the limit while it comes: daphne would write all of it to disk before anybody is asked."""
+
+    too_large = False
+
+    def gotLength(self, length):
+        super().gotLength(length)
+        self.room = BODY
+        if length and length > BODY:
+            self._cut()
+
+    def handleContentChunk(self, data):
+        self.room -= len(data)
+        if self.room < 0:
+            self._cut()
+        elif not self.too_large:
+            super().handleContentChunk(data)
+
+    def _cut(self):
+        if not self.too_large:
+            self.too_large = True
+            self.content.truncate(0)
+            self.channel.transport.write(TOO_LARGE)
+            self.channel.loseConnection()
 
 
 def end_what_is_left(loop) -> None:

@@ -88,7 +88,8 @@ def _items(found, end):
 
 SAID = {
     "answer": "answered", "approve": "approved", "deny": "denied", "finding": "recorded a finding",
-    "recover": "started a recovery action", "cancel": "cancelled", "void": "voided the grant",
+    "recover": "started a recovery action", "cancel": "cancelled", "void": "took back the approval",
+    "evidence": "added late evidence", "compensate": "started a compensation",
 }  # fmt: skip
 STANDS = {
     "prepared": "not started", "in_flight": "sending", "uncertain": "outcome unknown", "committed": "happened",

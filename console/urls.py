@@ -1,7 +1,8 @@
 from django.urls import include, path
 
-from console.views import account, effects, inbox, requests, runs, sessions
+from console.views import account, blockers, effects, environments, inbox, requests, runs, sessions
 from runtime_app import admin
+from runtime_app.api import callbacks
 
 tenant = [
     path("inbox/", inbox.show, name="inbox"),
@@ -9,14 +10,25 @@ tenant = [
     path("requests/<str:request_id>/answer/", requests.answer, name="answer"),
     path("requests/<str:request_id>/decision/", requests.decide, name="decision"),
     path("requests/<str:request_id>/finding/", requests.find, name="finding"),
+    path("requests/<str:request_id>/void/", requests.void, name="void"),
     path("sessions/", sessions.index, name="sessions"),
     path("sessions/new/", sessions.new, name="begin"),
     path("sessions/<str:session_id>/", sessions.show, name="session"),
     path("runs/", runs.index, name="runs"),
     path("runs/<str:run_id>/", runs.show, name="run"),
     path("runs/<str:run_id>/cancel/", runs.cancel, name="cancel"),
+    path("runs/<str:run_id>/result.json", runs.result, name="result"),
+    path("blockers/", blockers.index, name="blockers"),
+    path("blockers/<str:blocker_id>/", blockers.show, name="blocker"),
+    path("blockers/<str:blocker_id>/supply/", blockers.supply, name="supply"),
+    path("environments/", environments.index, name="environments"),
+    path("environments/<str:environment_id>/hold/", environments.hold, name="hold"),
+    path("environments/<str:environment_id>/release/", environments.release, name="release"),
     path("effects/", effects.index, name="effects"),
     path("effects/<str:effect_id>/", effects.show, name="effect"),
+    path("effects/<str:effect_id>/evidence/", effects.state, name="evidence"),
+    path("effects/<str:effect_id>/compensate/", effects.compensate, name="compensate"),
+    path("effects/<str:effect_id>/files/<str:file_id>/", effects.file, name="file"),
 ]
 
 urlpatterns = [
@@ -26,6 +38,7 @@ urlpatterns = [
     path("help/", account.guide, name="help"),
     path("health/", account.health, name="health"),
     path("t/<slug:slug>/", include(tenant)),
+    path("callbacks/<slug:slug>/<str:action>/", callbacks.receive, name="callback"),
     path("admin/", admin.site.urls),
 ]
 

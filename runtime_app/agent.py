@@ -17,15 +17,15 @@ from asgiref.sync import sync_to_async
 from . import events, transitions
 from .hub import hub
 from .ids import uuid7
-from .models import Event, Response, Run, Session
+from .models import Event, Evidence, Response, Run, Session
 from .permissions import Context, find, member, person, system
 from .responses import Answer, Approve, Deny, Finding, Recover, Resume
 
 LOOK_AGAIN = 20  # seconds: a lost push costs no more, and permission to watch is read again (R39, R40)
 
 __all__ = [
-    "Answer", "Approve", "Context", "Deny", "Finding", "Gap", "Recover", "Resume", "cancel", "member", "person",
-    "resume", "start", "subscribe", "system",
+    "Answer", "Approve", "Context", "Deny", "Finding", "Gap", "Recover", "Resume", "add_evidence", "cancel",
+    "compensate", "hold", "member", "person", "release", "resume", "start", "subscribe", "supply", "system", "void",
 ]  # fmt: skip
 
 
@@ -44,6 +44,49 @@ async def cancel(run_id, context: Context, *, reason: str = "", response_id=None
     """Cancel exactly this Run."""
     arguments = {"run_id": run_id, "reason": reason, "response_id": response_id or uuid7()}
     return await sync_to_async(transitions.cancel)(context, **arguments)
+
+
+async def hold(environment: str, context: Context, *, reason: str = "", response_id=None) -> Response:
+    """Nothing is dispatched in this Environment until its release, and nothing is voided (R16)."""
+    return await _said(transitions.hold, context, response_id, environment=environment, reason=reason)
+
+
+async def release(environment: str, context: Context, *, reason: str = "", response_id=None) -> Response:
+    """End the hold of this Environment."""
+    return await _said(transitions.release, context, response_id, environment=environment, reason=reason)
+
+
+async def void(request_id, context: Context, *, reason: str = "", response_id=None) -> Response:
+    """Take back the approval of this Request, if its Grant is unused (R16)."""
+    return await _said(transitions.void, context, response_id, request_id=request_id, reason=reason)
+
+
+async def compensate(effect_id, context: Context, *, message: str = "", response_id=None) -> Response:
+    """Start the registered compensation of what happened: an Effect of its own (R24)."""
+    return await _said(transitions.compensate, context, response_id, effect_id=effect_id, message=message)
+
+
+async def supply(
+    blocker_id, response: Answer | Approve, context: Context, *, message: str = "", response_id=None
+) -> Response:  # fmt: skip
+    """Answer, or grant that exact action, for the next run of a blocked job (R34)."""
+    return await _said(
+        transitions.supply, context, response_id, blocker_id=blocker_id, response=response, message=message
+    )
+
+
+async def add_evidence(
+    effect_id, finding: Finding, context: Context, *, message: str = "", response_id=None
+) -> Evidence:  # fmt: skip
+    """State what was found about an Effect that is settled, or accepted as unknown (R25)."""
+    return await _said(
+        transitions.add_evidence, context, response_id, effect_id=effect_id, finding=finding.outcome,
+        reference=finding.reference, files=finding.files, message=message,
+    )  # fmt: skip
+
+
+async def _said(verb, context: Context, response_id, **arguments):
+    return await sync_to_async(verb)(context, response_id=response_id or uuid7(), **arguments)
 
 
 @dataclass(frozen=True)

@@ -205,3 +205,13 @@ def may_operate(context: Context, environment_id: UUID, held: Roles | None = Non
     if context.actor.kind == "person" and (held or roles(context)).has("operator", environment_id):
         return None
     return NotAuthorized("You may not start or cancel Runs here: that takes the role operator.", permission="operator")
+
+
+def may_void(context: Context, request: Request, held: Roles | None = None) -> NotAuthorized | None:
+    """Why the caller may not take back the unused Grant of this Request, or None: an operator there may, and an approver
+    whose vote counted, while still an approver there (R16)."""
+    refused = may_operate(context, request.environment_id, held)
+    if refused is None:
+        return None
+    voted = Response.objects.filter(request_id=request.pk, user_id=context.user_id, kind="approve", spent_at=None)
+    return None if voted.exists() and context.user_id in holders(request) else refused

@@ -31,11 +31,23 @@ class Deny:
 
 
 @dataclass(frozen=True)
+class File:
+    """A file beside a finding, kept already under a random name, which a repeat does not have to equal (R09)."""
+
+    name: str
+    size: int
+    sha256: str
+    stored: str = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
 class Finding:
-    """To a `wait_effect`: what was established (`committed`, `not_committed`, `unknown`), and where to look it up."""
+    """To a `wait_effect`: what was established (`committed`, `not_committed`, `unknown`), where to look it up, and
+    files that show it."""
 
     outcome: str
     reference: str = ""
+    files: tuple[File, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ WORDS = {
     "run.queued": "Queued again",
     "run.running": "A worker took a turn",
     "run.waiting": "Stopped, waiting",
+    "run.held": "Held: the installation’s data began a new life",
+    "run.released": "Released by a person",
     "run.cancelling": "Cancel asked for; its worker is stopping",
     "run.succeeded": "Succeeded",
     "run.failed": "Failed",
@@ -35,6 +37,9 @@ WORDS = {
     "effect.disputed": "The evidence contradicts itself",
     "effect.accepted": "Accepted that the outcome stays unknown",
     "effect.recovering": "A recovery action was started",
+    "blocker.supplied": "What it lacked was given for the next run",
+    "environment.held": "The environment was held",
+    "environment.released": "The environment was released",
 }
 
 

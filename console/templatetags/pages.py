@@ -50,7 +50,7 @@ LABELS = {
     "message": "Reason", "confirm": "Environment’s name", "suggestion": "Suggestion", "decision": "Decision",
     "digest": "Digest", "response_id": "Form", "session": "Session", "finding": "What happened",
     "reference": "Where you looked", "recovery": "Recovery action", "agent": "Agent", "environment": "Environment",
-    "start_id": "Form", "title": "Title", "reason": "Reason",
+    "start_id": "Form", "title": "Title", "reason": "Reason", "files": "Files",
 }  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 import uuid
 
-from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent
+from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
 from django.http import HttpResponse
 
 from runtime_app.errors import InvalidInput, NotFound, SaysoError
@@ -44,7 +44,7 @@ def refused(request, error: SaysoError):
 
 
 def bad_request(request, exception=None):
-    if isinstance(exception, RequestDataTooBig | TooManyFieldsSent):
+    if isinstance(exception, RequestDataTooBig | TooManyFieldsSent | TooManyFilesSent):
         error = InvalidInput("This is larger than a form here can be. Nothing was recorded.", reason="too_large")
     else:
         error = InvalidInput("The server could not read this. Nothing was recorded.", reason="unparsable")

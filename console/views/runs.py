@@ -1,10 +1,12 @@
 """Runs: the list, one Run, and cancelling exactly that one."""
 
+from django.http import JsonResponse
 from django.views.decorators.http import require_safe
 
-from runtime_app import selectors, states, transitions
+from runtime_app import permissions, selectors, states, transitions
 from runtime_app.errors import InvalidInput, InvalidResponse, NotFound, SaysoError
 from runtime_app.ids import uuid7
+from runtime_app.models import Run
 from runtime_app.transitions.refusals import record_refusal
 
 from .. import forms, timeline
@@ -26,7 +28,15 @@ def index(request):
 def show(request, run_id):
     found = selectors.run_page(request.context, run_id, request.held)
     drawn = timeline.of(found)
-    return page(request, "run.html", found=found, run=found.run, timeline=drawn, **_live(found))
+    left = selectors.terminal_result(found.run) if found.ended else None
+    return page(request, "run.html", found=found, run=found.run, timeline=drawn, result=left, **_live(found))
+
+
+@require_safe
+@in_tenant
+def result(request, run_id):
+    """The terminal result as one document; the page shows the same (R31)."""
+    return JsonResponse(selectors.terminal_result(permissions.find(Run, request.context, run_id)))
 
 
 @in_tenant

@@ -1,8 +1,21 @@
 """Reads for pages and API: scoped by tenant, bounded in queries, in order without OFFSET. They decide nothing."""
 
+from .blockers import BlockerPage, blocker_page, blockers
+from .callbacks import callback_secrets
 from .cards import Card, card, chain
-from .ledger import EffectPage, effect_page, effects, ledger
+from .ledger import (
+    EffectPage,
+    action_names,
+    effect_page,
+    effects,
+    evidence_file,
+    files_named,
+    ledger,
+    next_debt,
+)
 from .output import Output, chunks, outputs
+from .places import behind, held_places
+from .results import terminal_result
 from .waiting import Inbox, Shell, decided, inbox, shell, workers_alive
 from .work import (
     RunPage,
@@ -14,11 +27,12 @@ from .work import (
     schedules,
     session_page,
     sessions,
-    terminal_result,
 )
 
 __all__ = [
-    "Card", "EffectPage", "Inbox", "Output", "RunPage", "SessionPage", "Shell", "card", "chain", "chunks", "decided",
-    "effect_page", "effects", "environments", "inbox", "ledger", "outputs", "places", "run_page", "runs",
-    "schedules", "session_page", "sessions", "shell", "terminal_result", "workers_alive",
+    "BlockerPage", "Card", "EffectPage", "Inbox", "Output", "RunPage", "SessionPage", "Shell", "action_names",
+    "behind", "blocker_page", "blockers", "callback_secrets", "card", "chain", "chunks", "decided", "effect_page",
+    "effects", "environments", "evidence_file", "files_named", "held_places", "inbox", "ledger", "next_debt",
+    "outputs", "places", "run_page", "runs", "schedules", "session_page", "sessions", "shell", "terminal_result",
+    "workers_alive",
 ]  # fmt: skip

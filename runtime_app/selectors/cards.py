@@ -5,7 +5,7 @@ from datetime import datetime
 
 from .. import canonical
 from ..models import Effect, Grant, Now, Request, Response, Run
-from ..permissions import Context, Roles, entitled, visible, why_not
+from ..permissions import Context, Roles, entitled, may_void, visible, why_not
 from .ledger import OPEN, EffectPage, around
 from .rows import one
 
@@ -28,6 +28,7 @@ class Card:
     uncertain: list[Effect] = field(default_factory=list)
     denials: list[Response] = field(default_factory=list)
     grant: Grant | None = None
+    why_not_void: Exception | None = None
     effect: Effect | None = None
     ledger: EffectPage | None = None
     trail: list[Request] = field(default_factory=list)
@@ -71,7 +72,7 @@ def card(context: Context, id, held: Roles) -> Card:
     made.newer = next((each for each in made.trail if each.replaces_id == request.pk), None)
     made.older = next((each for each in made.trail if each.pk == request.replaces_id), None)
     if request.kind == "wait_approval":
-        _around_approval(context, made)
+        _around_approval(context, made, held)
     if request.kind == "wait_effect":
         request.effect.environment = request.environment
         made.ledger = around(context, request.effect, held)
@@ -94,7 +95,7 @@ def changes(then: Request, now: Request) -> list[dict]:
     ]
 
 
-def _around_approval(context: Context, made: Card) -> None:
+def _around_approval(context: Context, made: Card, held: Roles) -> None:
     request = made.request
     approvals = visible(Request, context).filter(kind="wait_approval").exclude(pk=request.pk)
     equal = approvals.filter(action_hash=request.action_hash)
@@ -116,6 +117,8 @@ def _around_approval(context: Context, made: Card) -> None:
         .order_by("at")[:20]
     )
     made.grant = Grant.objects.filter(request_id=request.pk).first()
+    if made.grant and made.grant.state == "unused":
+        made.why_not_void = may_void(context, request, held)
     made.effect = Effect.objects.filter(request_id=request.pk).first()
 
 

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db.models import BooleanField, Count, Exists, ExpressionWrapper, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce
 
-from ..models import Now, Request, Response, Tenant, Worker
+from ..models import Epoch, Now, Request, Response, Tenant, Worker
 from ..permissions import NEEDED, Context, Roles, visible
 
 MOST = 200  # pending Requests of one kind of list; nobody reads more on a page
@@ -31,12 +31,22 @@ class Inbox:
 
 @dataclass
 class Shell:
-    """What the header says: Requests the caller may answer, debts of the tenant, the clock, a live worker or none."""
+    """What the header says: Requests the caller may answer, debts of the tenant counted apart, the clock, a live worker
+    or none, and the newest epoch of this installation."""
 
     requests: int
     debts: int
     now: datetime
     worker: bool
+    epoch: int
+    epoch_began: datetime
+    epoch_why: str
+    epoch_released: datetime | None
+
+    @property
+    def restored(self) -> bool:
+        """Nothing is sent until a person says so (R27)."""
+        return self.epoch > 1 and self.epoch_released is None
 
 
 @dataclass
@@ -84,24 +94,29 @@ def decided(context: Context, limit: int = 50) -> list[Request]:
 def shell(context: Context, held: Roles) -> Shell:
     """One query for everything the header shows."""
     waiting = pending(context).order_by().values("tenant")
-    yours = waiting.filter(mine(context, held)).annotate(n=Count("pk")).values("n")
+    yours = waiting.exclude(kind="wait_effect").filter(mine(context, held)).annotate(n=Count("pk")).values("n")
     debts = waiting.filter(kind="wait_effect").annotate(n=Count("pk")).values("n")
+    epoch = Epoch.objects.order_by("-number")
     return Shell(
         **Tenant.objects.filter(pk=context.tenant_id)
         .annotate(
             requests=Coalesce(Subquery(yours), 0),
             debts=Coalesce(Subquery(debts), 0),
             now=Now(),
-            worker=Exists(_alive()),
+            worker=Exists(alive()),
+            epoch=Subquery(epoch.values("number")[:1]),
+            epoch_began=Subquery(epoch.values("began_at")[:1]),
+            epoch_why=Subquery(epoch.values("why")[:1]),
+            epoch_released=Subquery(epoch.values("released_at")[:1]),
         )
-        .values("requests", "debts", "now", "worker")
+        .values("requests", "debts", "now", "worker", "epoch", "epoch_began", "epoch_why", "epoch_released")
         .get()
     )
 
 
 def workers_alive() -> bool:
     """Whether any worker has beaten lately. Without one nothing moves, and the pages say so."""
-    return _alive().exists()
+    return alive().exists()
 
 
 def mine(context: Context, held: Roles):
@@ -117,6 +132,7 @@ def mine(context: Context, held: Roles):
     staked = (
         Q(run__initiator_id=context.user_id)
         | Q(run__instance__owner_id=context.user_id)
+        | Q(run__schedule__set_by_id=context.user_id)
         | Exists(
             Response.objects.filter(
                 run_id=OuterRef("run_id"),
@@ -149,5 +165,6 @@ def _where(held: Roles, role: str) -> Q:
     return Q(environment_id__in=places) if places else Q(pk=None)
 
 
-def _alive():
+def alive():
+    """Workers that have beaten lately."""
     return Worker.objects.filter(seen_at__gt=Now() - timedelta(seconds=max(15, SILENT * settings.SAYSO_BEAT_SECONDS)))

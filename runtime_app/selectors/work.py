@@ -11,12 +11,15 @@ from .. import states
 from ..models import Blocker, Effect, Environment, Event, Instance, Now, Request, Response, Run, Schedule, Session
 from ..permissions import Context, Roles, may_operate, visible
 from .cards import chain
-from .ledger import ledger, of_runs
+from .ledger import of_runs
+from .output import Output, outputs
 from .rows import before, one, page
 from .waiting import pending
+from .workers import lacking
 
 PAGE = 30
 EVENTS = 50
+CHILDREN = 100
 
 
 @dataclass
@@ -30,6 +33,12 @@ class RunPage:
     blocker: Blocker | None
     events: list[Event]
     why_not: Exception | None  # why the caller may not cancel it
+    children: list[Run]
+    outputs: list[Output]
+
+    @property
+    def live_children(self) -> list[Run]:
+        return [child for child in self.children if child.state not in states.ENDED]
 
     @property
     def ended(self) -> bool:
@@ -92,16 +101,19 @@ def with_waits(context: Context, found: Iterable[Run]) -> list[Run]:
         by_id[request.run_id].waits.append(request)
     for blocker in Blocker.objects.filter(run_id__in=[run.pk for run in found if run.state == "blocked"]):
         by_id[blocker.run_id].blocker = blocker
+    lacking(found)
     return found
 
 
 def run_page(context: Context, id, held: Roles) -> RunPage:
-    run = one(Run, context, id, "session", "environment", "instance__owner", "initiator", "follows")
+    run = one(Run, context, id, "session", "environment", "instance__owner", "initiator", "follows", "parent")
     requests = chain(context, run)
     now = Run.objects.filter(pk=run.pk).values_list(Now(), flat=True).get()
     waits = [each for each in requests if each.state == "pending" and not (each.expires_at and each.expires_at <= now)]
     run.waits = [each for each in waits if each.stops]
+    children = visible(Run, context).filter(parent_id=run.pk).order_by("created_at", "id")
     effects = of_runs(context, [run.pk])
+    lacking([run], effects)
     with_effect = {effect.pk: effect for effect in effects}
     for request in requests:
         request.run, request.environment = run, run.environment
@@ -117,6 +129,8 @@ def run_page(context: Context, id, held: Roles) -> RunPage:
         blocker=Blocker.objects.filter(run_id=run.pk).first() if run.state == "blocked" else None,
         events=list(Event.objects.filter(session_id=run.session_id, run_id=run.pk).order_by("-seq")[:EVENTS]),
         why_not=may_operate(context, run.environment_id, held),
+        children=list(children[:CHILDREN]),
+        outputs=outputs(run),
     )
 
 
@@ -150,38 +164,6 @@ def places(context: Context, held: Roles) -> list[Instance]:
 def schedules() -> list[tuple]:
     """Id and cron of every active Schedule, for the clock."""
     return list(Schedule.objects.filter(active=True).values_list("pk", "cron").order_by("pk"))
-
-
-def terminal_result(run: Run) -> dict:
-    """What a Run leaves behind: how it ended, and every Effect with its evidence and what is still uncertain (R31)."""
-    effects = ledger(Effect.objects.filter(run_id=run.pk).order_by("prepared_at", "pk"))
-    blocker = Blocker.objects.filter(run_id=run.pk).first()
-    return {
-        "run": str(run.pk),
-        "state": run.state,
-        "ended_at": run.ended_at,
-        "result": run.result,
-        "reason": run.reason,
-        "cancelled": {"by": run.cancelled_by, "at": run.cancel_requested_at, "why": run.cancel_reason}
-        if run.state == "cancelled"
-        else None,
-        "blocker": {"kind": blocker.kind, "unblocks": blocker.unblocks} if blocker else None,
-        "effects": [
-            {
-                "id": str(effect.pk),
-                "action": effect.action_name,
-                "state": effect.state,
-                "uncertain": effect.doubtful,
-                "accepted": effect.accepted_at is not None,
-                "evidence": [
-                    {"grade": each.grade, "finding": each.finding, "by": each.name, "reference": each.reference,
-                     "late": each.late, "at": each.at}
-                    for each in effect.evidence
-                ],
-            }
-            for effect in effects
-        ],
-    }  # fmt: skip
 
 
 def _with_doubts(rows):

@@ -49,7 +49,7 @@ def add_evidence(
     if refused := permissions.may_operate(context, effect.environment_id):
         raise refused
     _legal(Finding(finding, reference), ["committed", "not_committed", "unknown"])
-    if not takes_late_evidence(effect):
+    if not effect.closed:
         raise InvalidResponse(
             "It was never sent." if effect.state == "withdrawn" else "Its outcome is open: answer its Request.",
             fields={"finding": "nothing is settled that this could be about"},
@@ -64,12 +64,6 @@ def add_evidence(
     said.save(force_insert=True)
     _keep_files(kept, files)
     return kept
-
-
-def takes_late_evidence(effect: Effect) -> bool:
-    """Settled, or accepted as unknown; what was never sent has no outcome, and about an open one a Request asks."""
-    settled = effect.state in ("committed", "not_committed") or effect.state == "uncertain" and effect.accepted_at
-    return bool(settled) and not effect.disputed
 
 
 def _keep_files(kept: Evidence, files: tuple[File, ...]) -> None:
@@ -199,7 +193,8 @@ def attest(change: Change, run: Run, request: Request, effect: Effect, said: Res
     """A person's statement, with a reference (R24). `unknown` is kept, and the Request stays pending (R25)."""
     _legal(finding, request.accepts["finding"])
     _proven(change, effect, finding.outcome)
-    if effect.disputed and Evidence.objects.filter(effect_id=effect.pk, user_id=change.context.user_id).exists():
+    sides = Evidence.objects.filter(effect_id=effect.pk, finding__in=["committed", "not_committed"])
+    if effect.disputed and sides.filter(user_id=change.context.user_id).exists():
         raise NotAuthorized(
             "You attested one side of this dispute. Another operator has to settle it.", stake="you attested one side"
         )
@@ -216,7 +211,7 @@ def attest(change: Change, run: Run, request: Request, effect: Effect, said: Res
 
 
 def _proven(change: Change, effect: Effect, finding: str) -> None:
-    if finding == "not_committed" and effect.state == "uncertain" and (until := unproven_until(change, effect)):
+    if finding == "not_committed" and effect.state not in states.SETTLED and (until := unproven_until(change, effect)):
         early = f"Too early to say that it did not happen: look again after {until:%H:%M:%S} UTC."
         raise InvalidResponse("It may still be sent.", fields={"finding": early})
 

@@ -90,7 +90,7 @@ def void(change: Change, *, request_id, response_id, reason: str = "") -> Respon
     said = said_of("void", request.pk, response_id, reason, run=run)
     if earlier := earlier_response(context, said):
         return earlier
-    if refused := _may_void(context, request):
+    if refused := permissions.may_void(context, request):
         raise refused
     made = Grant.objects.filter(request_id=request.pk).first()
     if made is None:
@@ -103,12 +103,3 @@ def void(change: Change, *, request_id, response_id, reason: str = "") -> Respon
     _record(change, said, {"request": str(request.pk), "grant": "void"})
     wake(change, run)
     return said
-
-
-def _may_void(context, request: Request):
-    """None, or why not: an approver whose vote counted may, while still an approver there; so may an operator."""
-    refused = permissions.may_operate(context, request.environment_id)
-    if refused is None:
-        return None
-    voted = Response.objects.filter(request_id=request.pk, user_id=context.user_id, kind="approve", spent_at=None)
-    return None if voted.exists() and context.user_id in permissions.holders(request) else refused

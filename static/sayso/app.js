@@ -4,7 +4,7 @@
   const byId = (id) => document.getElementById(id);
   const all = (what, within = document) => [...within.querySelectorAll(what)];
   const element = (tag, facts) => Object.assign(document.createElement(tag), facts);
-  const here = () => location.pathname.replace(/(answer|decision|finding)\/$/, "") + location.search;
+  const here = () => location.pathname.replace(/(answer|decision|finding|void|evidence|compensate|supply)\/$/, "") + location.search;
   const page = () => byId("main");
   const focused = () => document.activeElement;
   const on = (name, act, early) => document.addEventListener(name, act, early);

@@ -8,7 +8,7 @@ from tests.architecture.source import imports, python
 FLOORS = [
     {"states", "errors", "ids", "visible", "failpoints", "clock"},
     {"canonical", "responses"},
-    {"fields", "actions"},
+    {"fields", "actions", "evidence_files", "sealed"},
     {"questions", "models"},
     {"permissions", "policies"},
     {"events"},
@@ -32,6 +32,8 @@ STANDS_ON = {
     "pgtrigger": {"models"},
     "procrastinate": {"jobs"},
     "croniter": {"jobs"},
+    "cryptography": {"sealed"},
+    "standardwebhooks": {"api"},
     "pydantic_ai": {"hosted"},
 }
 

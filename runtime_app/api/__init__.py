@@ -1,0 +1,1 @@
+"""The HTTP doors for software: what comes in is bytes, what goes out is JSON."""

@@ -1,0 +1,27 @@
+"""What the database holds and may not show: encrypted with a key of the installation."""
+
+import base64
+
+from cryptography.fernet import Fernet, InvalidToken
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from django.conf import settings
+
+
+def seal(secret: bytes, purpose: str) -> bytes:
+    return _key(purpose).encrypt(secret)
+
+
+def opened(sealed: bytes, purpose: str) -> bytes | None:
+    """None: it was sealed with another key, or for another purpose."""
+    try:
+        return _key(purpose).decrypt(bytes(sealed))
+    except InvalidToken:
+        return None
+
+
+def _key(purpose: str) -> Fernet:
+    derived = HKDF(SHA256(), length=32, salt=None, info=f"sayso {purpose}".encode()).derive(
+        settings.SECRET_KEY.encode()
+    )
+    return Fernet(base64.urlsafe_b64encode(derived))
