@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from django.test import Client
 from django.urls import URLResolver, get_resolver
 
-from runtime_app import transitions
+from runtime_app import evidence_files, transitions
 from runtime_app.ids import uuid7
-from runtime_app.models import Request, Run
+from runtime_app.models import Blocker, EvidenceFile, Request, Run
+from runtime_app.responses import Finding
 from tests import cast
 from tests.cast import House
 
 NONCES = re.compile(rb'(?<=nonce=")[^"]*|(?<=name="csrfmiddlewaretoken" value=")[^"]*')
 PUBLIC = {"account_login", "help", "health"}
+SIGNED = {"callback"}  # neither cookie nor token: whoever posts signs
 
 
 @dataclass
@@ -24,12 +26,16 @@ class Stage:
     unknown: Request
     cancelled: Run
     blocked: Run
+    blocker: Blocker
+    file: EvidenceFile
 
     def ids(self) -> dict[str, str]:
         """An id for each name that stands in a route."""
         return {
             "request_id": str(self.approval.pk), "session_id": str(self.approval.session_id),
-            "run_id": str(self.approval.run_id), "effect_id": str(self.unknown.effect_id),
+            "run_id": str(self.approval.run_id), "effect_id": str(self.unknown.effect_id), "action": "deploy",
+            "blocker_id": str(self.blocker.pk), "environment_id": str(self.house.staging.pk),
+            "file_id": str(self.file.pk),
         }  # fmt: skip
 
     def addresses(self) -> list[str]:
@@ -43,7 +49,9 @@ class Stage:
             f"{root}sessions/{self.cancelled.session_id}/",
             f"{root}runs/", *(f"{root}runs/{pk}/" for pk in runs), f"{root}runs/{self.question.run_id}/cancel/",
             f"{root}runs/{self.unknown.run_id}/cancel/", f"{root}runs/{self.cancelled.pk}/cancel/",
-            f"{root}effects/", f"{root}effects/{self.unknown.effect_id}/",
+            f"{root}effects/", f"{root}effects/?open={self.unknown.effect_id}",
+            f"{root}effects/{self.unknown.effect_id}/", f"{root}blockers/", f"{root}blockers/{self.blocker.pk}/",
+            f"{root}environments/", f"{root}runs/{self.cancelled.pk}/result.json",
         ]  # fmt: skip
 
 
@@ -58,7 +66,19 @@ def everything(house: House) -> Stage:
     turn = cast.claim(job)
     transitions.suspend(turn, waits=[cast.deployment("2.0.4", claim="Every check has passed.")])
     read = Run.objects.get
-    return Stage(house, question, approval, unknown, read(pk=lost.run_id), read(pk=job.pk))
+    blocker = Blocker.objects.get(run_id=job.pk)
+    file = _file(house, unknown)
+    return Stage(house, question, approval, unknown, read(pk=lost.run_id), read(pk=job.pk), blocker, file)
+
+
+def _file(house: House, asked: Request) -> EvidenceFile:
+    """Beside a statement that settles nothing."""
+    coming = evidence_files.folder() / f"coming-{uuid7()}"
+    coming.write_bytes(b"what the page said")
+    kept = evidence_files.keep(str(coming), "page.txt")
+    coming.unlink()
+    house.says("Olga", asked, Finding("unknown", "", (kept,)))
+    return EvidenceFile.objects.get(stored=kept.stored)
 
 
 def visitor(user=None, **options) -> Client:
@@ -101,6 +121,9 @@ def form(name: str, stage: Stage) -> dict[str, str]:
         "finding": asked | {"finding": "unknown"},
         "cancel": {"response_id": str(uuid7()), "reason": "because"},
         "session": {"agent": "deployer", "environment": "staging", "message": "go", "start_id": str(uuid7())},
+        "void": common, "hold": common, "release": common, "compensate": common,
+        "evidence": common | {"finding": "unknown"},
+        "supply": common | {"digest": stage.blocker.digest, "confirm": "production"},
         "begin": {"agent": "deployer", "environment": "staging", "message": "go", "start_id": str(uuid7())},
     }.get(name, {})
 

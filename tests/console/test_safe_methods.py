@@ -51,6 +51,8 @@ def test_a_post_without_this_sites_token_is_refused_in_plain_words(everything, n
     client = visitor(northgate.people["Ada"], enforce_csrf_checks=True)
     before = rows(owner)
     for name, path in ROUTES.items():
+        if name in stage.SIGNED:
+            continue
         for method in (client.post, client.put, client.patch, client.delete):
             answer = method(path.format(slug="northgate", **everything.ids()), b"decision=approve", content_type)
             assert answer.status_code in (403, 405), name
@@ -71,6 +73,7 @@ def test_a_token_of_another_page_is_refused(everything, northgate):
 def test_the_pages_that_only_show_take_no_post(everything, northgate):
     ada = visitor(northgate.people["Ada"])
     takes = {"answer", "decision", "finding", "cancel", "session", "begin", "account_login", "account_logout"}
+    takes |= {"void", "evidence", "compensate", "supply", "hold", "release"} | stage.SIGNED
     for name, path in ROUTES.items():
         if name not in takes:
             assert ada.post(path.format(slug="northgate", **everything.ids())).status_code == 405, name
