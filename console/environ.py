@@ -194,8 +194,8 @@ VARIABLES = [
     Variable(
         "SAYSO_RUN_BARE",
         "no",
-        "Agents' commands run without walls, as the worker's user, and may outlive a cancel. Never where agents or what "
-        "they read are not trusted.",
+        "Agents' commands run without walls, as the worker's user, and may outlive a cancel. Never where agents or "
+        "what they read are not trusted.",
         "yes or no",
         yes_or_no,
     ),

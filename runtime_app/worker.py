@@ -23,7 +23,7 @@ from .actions import NotCommitted, Reply
 from .errors import Busy, LeaseLost, RunEnded, SaysoError
 from .events import WORK
 from .failpoints import failpoint
-from .hosted import registry
+from .hosted import contained, registry
 from .hosted.steps import take
 from .ids import uuid7
 from .selectors.claimable import claimable
@@ -379,6 +379,9 @@ def main() -> None:
 
         for agent in models:
             loop.ready(agent)
+    for agent in registry.registered():
+        if any(isinstance(tool, contained.Command) for tool in agent.tools) and (why := contained.refusal()):
+            log.warning("agent %s: its commands are refused. %s", agent.name, why)
     epochs.watch_at_start()
     connection.close()
     asyncio.run(_work())

@@ -78,8 +78,8 @@ def _policies(tenant: Tenant) -> None:
 
 
 def stories(harbor: str) -> list[dict]:
-    """Start the four Runs as Olga, the last by her schedule, and bring each to where it stops. A worker has to run. They
-    are found again under their start_id (R09); returns each with its story."""
+    """Start the four Runs as Olga, the last by her schedule, and bring each to where it stops. A worker has to run.
+    They are found again under their start_id (R09); returns each with its story."""
     question = _start("question", QUESTION)
     permission = _start("permission", PERMISSION)
     unknown = _start("unknown", UNKNOWN)

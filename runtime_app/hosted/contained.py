@@ -81,7 +81,7 @@ def command(
     name: str, *argv: str, description: str, limits: Limits = Limits(), network: bool = False, reads: Sequence[str] = ()
 ) -> Command:
     """A contained command as a tool. `network`: whether it reaches the worker's. `reads`: folders that it may read
-    beside /usr, at their own place."""
+    beside /usr, at their own place; where the worker is root, those that everybody may read."""
     if not argv:
         raise TypeError(f"Command {name!r} has nothing to run.")
     for folder in reads:
@@ -203,7 +203,8 @@ class _Running:
             self.folder = tempfile.mkdtemp(prefix="sayso-")
             bare = {"PATH": os.defpath, "HOME": self.folder, "TMPDIR": self.folder, "LANG": "C.UTF-8"}
             options = {"cwd": self.folder, "env": bare, "start_new_session": True}
-            self.started = await _spawn([*_limited(self.command.limits), *argv], options)
+            limited = _limited(self.command.limits) if shutil.which("prlimit") else []
+            self.started = await _spawn([*limited, *argv], options)
             return
         told, tells = os.pipe()
         try:

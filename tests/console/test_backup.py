@@ -8,10 +8,12 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from django.conf import settings
+from django.core.management import CommandError, call_command
 from psycopg import sql
 
 from console import backup, postgres
-from runtime_app.models import Request
+from runtime_app.models import Request, Worker
 from tests.database import NAME, owner
 
 COPY = f"{NAME}_copy"
@@ -47,8 +49,8 @@ def test_a_backup_comes_back_whole_and_sends_nothing_until_ann_says_so(northgate
     """R27: what was granted is void, what was prepared is uncertain and asks; then a person releases it."""
     northgate.granted()
     file, mark = tmp_path / "sayso.dump", str(tmp_path / "mark")
-    made = manage("backup", str(file))
-    assert made.returncode == 0 and file.stat().st_mode & 0o777 == 0o600, made.stderr
+    call_command("backup", str(file))
+    assert file.stat().st_mode & 0o777 == 0o600
 
     back = manage("restore", str(file), database=COPY, SAYSO_MARK=mark)
     assert back.returncode == 0 and "Epoch 2 began" in back.stdout, back.stderr
@@ -58,13 +60,26 @@ def test_a_backup_comes_back_whole_and_sends_nothing_until_ann_says_so(northgate
     assert copy(asks) == [("uncertain", "pending")]
     assert copy("select count(*) from runtime_app_run where held_at is null") == [(0,)]
 
-    again = manage("restore", str(file), database=COPY, SAYSO_MARK=mark)
-    assert again.returncode == 1 and "not empty" in again.stderr
-
     released = manage("release_epoch", "--by", "Ann Devlin", database=COPY, SAYSO_MARK=mark)
     assert released.returncode == 0 and "released by Ann Devlin" in released.stdout, released.stderr
     assert copy("select released_by from runtime_app_epoch where number = 2") == [("Ann Devlin",)]
     assert copy("select count(*) from runtime_app_run where held_at is null") == [(1,)]
+
+
+def test_nothing_is_replaced_unasked_or_under_a_running_worker(northgate, tmp_path):
+    northgate.granted()
+    call_command("backup", str(tmp_path / "file"))
+    with pytest.raises(CommandError, match="A worker is running"):
+        call_command("restore", str(tmp_path / "file"), "--replace")
+    Worker.objects.all().delete()
+    with pytest.raises(CommandError, match="not empty"):
+        call_command("restore", str(tmp_path / "file"))
+    assert settings.SAYSO_MARK.exists()
+
+
+def test_an_installation_that_is_what_it_was_needs_no_release(transactional_db, capsys):
+    call_command("release_epoch", "--by", "Ann")
+    assert "needs no release" in capsys.readouterr().out
 
 
 def test_what_is_no_backup_is_refused_before_anything_is_lost(northgate, tmp_path):

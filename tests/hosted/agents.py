@@ -30,6 +30,8 @@ STUBBORN = (
     "trap '' TERM HUP INT; (setsid sh -c 'trap \"\" TERM; exec sleep 86421' </dev/null >/dev/null 2>&1 &); sleep 86421"
 )
 
+CONFIRM = ("ask_person", {"prompt": "Confirm?", "schema": NAME})
+
 # message: what the model does, reply by reply; a call is (tool, arguments), a text ends the Run
 SCRIPTS = {
     "two tools": [[("count", {"word": "one"}), ("slow", {"word": "two"})], "done"],
@@ -49,16 +51,18 @@ SCRIPTS = {
     "a secret": [[("ask_person", {"prompt": "Well?", "schema": {"type": "object", "properties": {"p": {"type": "string", "format": "password"}}}})], "done"],  # noqa: E501
     "a child that deploys": [[("run_agent", {"agent": "scripted", "message": "two deployments"})], "done"],
     "a child and a question": [
-        [("run_agent", {"agent": "scripted", "message": "two questions"}), ("ask_person", {"prompt": "Confirm?", "schema": NAME})],
-        "done",
+        [("run_agent", {"agent": "scripted", "message": "two questions"}), CONFIRM], "done",
     ],
     "two questions": [
-        [("ask_person", {"prompt": "Confirm?", "schema": NAME})], [("ask_person", {"prompt": "Confirm?", "schema": NAME})], "done",
+        [CONFIRM], [CONFIRM], "done",
     ],
     "a stranger": [[("run_agent", {"agent": "deployer", "message": "deploy a 1"})], "done"],
     "a child nobody set up": [[("run_agent", {"agent": "orphan", "message": "go"})], "done"],
     "itself": [[("run_agent", {"agent": "scripted", "message": "itself"})], "done"],
     "two commands": [[("shell", {"arguments": ["echo one"]}), ("shell", {"arguments": ["echo two"]})], "done"],
+    "a child with a stubborn command": [
+        [("run_agent", {"agent": "scripted", "message": "a stubborn command"})], "done",
+    ],
     "a stubborn command": [[("shell", {"arguments": [STUBBORN]})], "done"],
     "one refused, one not": [[("deploy", "[]"), ("deploy", {"service": "b", "version": "2"})], "done"],
 }  # fmt: skip

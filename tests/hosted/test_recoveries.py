@@ -145,3 +145,21 @@ def test_a_version_does_not_continue_itself(monkeypatch):
     monkeypatch.setattr(registry, "_registered", {})
     with pytest.raises(TypeError, match="Agent 'a' continues its own version"):
         registry.agent("a", version="2", continues=["1", "2"], loop=sent_again)
+
+
+# ---------------------------------------------------------------- probes by the clock
+
+
+def test_a_jobs_lost_reply_is_looked_up_and_the_job_succeeds(northgate, harbor):
+    """R35: nobody is on the line, so the provider is asked again and again until the deadline."""
+    northgate.policy("deploy_release", verdict="allow")
+    harbor.set_mode({"mode": "drop", "service": "card-api", "lag": 2})
+
+    def people():
+        run = start(northgate, "deploy card-api 0.8.8", agent="deployer", interactive=False)
+        soon(lambda: Run.objects.get(pk=run.pk).state == "succeeded", within=25)
+
+    beside_a_worker(people, SAYSO_LOOK_SECONDS=0.5)
+    effect = Effect.objects.get()
+    assert effect.state == "committed" and effect.probes >= 1
+    assert [line["what"] for line in harbor.log.lines] == ["committed"], "and sent once"
