@@ -115,7 +115,7 @@ class Worker:
                 await self._claim(line)
             except Exception as failed:
                 _complain("could not claim", failed)
-                asyncio.get_running_loop().call_later(1, self.look_now.set)
+                asyncio.get_running_loop().call_later(1, line.news.set)  # it has its hints still
             await line.news.wait()
 
     async def _claim(self, line: Line) -> None:
