@@ -2,10 +2,11 @@
 
 from runtime_app import transitions
 from runtime_app.ids import uuid7
-from runtime_app.models import Effect, Request
+from runtime_app.models import Blocker, Effect, Request
 from tests import cast
 from tests.cast import Deny, Finding, House, Recover
 from tests.console import stage
+from tests.runtime.test_reality import shipped
 
 FORM = {
     "type": "object",
@@ -45,6 +46,7 @@ def build(house: House) -> list[tuple[str, str, str]]:
     answered = house.question()
     house.says("Sam", answered, cast.Answer({"name": "ci-october"}))
     all_ = stage.everything(house)
+    disputed, again, recalled = disputes(house), sent_again(house), undone(house)
     prepared = house.granted(version="1.0.4")
     odd = house.ask({"version": "0.8.9", "service": ODD, "claim": CLAIM}, environment="production")[0]
     long = house.ask({"version": "0.9.0", "service": "very-long-name-" * 12, "claim": "why " * 300})[0]
@@ -54,7 +56,29 @@ def build(house: House) -> list[tuple[str, str, str]]:
     failed = house.start(message="fail")
     transitions.finish(cast.claim(failed), state="failed", reason="The model could not be reached.")
     nobody = f"{root}requests/{uuid7()}/"
+    parent = house.start(message="with a helper")
+    waits = [cast.deployment("1.0.5"), transitions.Child("look", "deployer", "look around")]
+    transitions.suspend(cast.claim(parent), waits=waits)
+    job = house.start(message="weekly report", interactive=False)
+    transitions.suspend(cast.claim(job), waits=[transitions.Question("q", "Which key signs the report?", FORM)])
+    asked = Blocker.objects.get(run_id=job.pk)
+    held = house.context("Olga")
+    transitions.hold(held, environment="staging", response_id=uuid7(), reason="Nothing goes out before the audit ends.")
     return [
+        ("effects-open", "Olga", f"{root}effects/?open={all_.unknown.effect_id}"),
+        ("effects-not-you", "Rita", f"{root}effects/?open={all_.unknown.effect_id}"),
+        ("effect-disputed", "Stan", effect(disputed.pk)),
+        ("effect-undone", "Olga", effect(recalled.pk)),
+        ("effect-undoing", "Olga", effect(Effect.objects.get(compensates_id=recalled.pk).pk)),
+        ("effect-sent-again", "Olga", effect(again.pk)),
+        ("environments", "Olga", f"{root}environments/"),
+        ("blockers", "Ada", f"{root}blockers/"),
+        ("blocker-approval", "Ada", f"{root}blockers/{all_.blocker.pk}/"),
+        ("blocker-question", "Sam", f"{root}blockers/{asked.pk}/"),
+        ("blocker-not-you", "Rita", f"{root}blockers/{asked.pk}/"),
+        ("run-held", "Olga", f"{root}runs/{prepared.run_id}/"),
+        ("run-parent", "Olga", f"{root}runs/{parent.pk}/"),
+        ("cancel-parent", "Olga", f"{root}runs/{parent.pk}/cancel/"),
         ("inbox", "Ada", f"{root}inbox/"),
         ("inbox-others", "Ada", f"{root}inbox/?tab=others"),
         ("inbox-unknown", "Olga", f"{root}inbox/?tab=unknown"),
@@ -95,3 +119,31 @@ def build(house: House) -> list[tuple[str, str, str]]:
         ("help", "", "/help/"),
         ("not-found", "Ada", nobody),
     ]
+
+
+def disputes(house: House) -> Effect:
+    """Olga saw it, Stan did not."""
+    asked = house.unknown(version="1.0.6")
+    house.says("Olga", asked, Finding("committed", "build 7"), message="The page shows it.")
+    transitions.add_evidence(
+        house.context("Stan"), effect_id=asked.effect_id, finding="not_committed", reference="https://status.example/41",
+        response_id=uuid7(), message="Not in the list of builds.",
+    )  # fmt: skip
+    return Effect.objects.get(pk=asked.effect_id)
+
+
+def undone(house: House) -> Effect:
+    """A parcel that was shipped, and is being recalled."""
+    effect = shipped(house)
+    transitions.compensate(house.context("Olga"), effect_id=effect.pk, response_id=uuid7(), message="wrong parcel")
+    house.approves("Ada", Request.objects.get(action_name="recall"))
+    return effect
+
+
+def sent_again(house: House) -> Effect:
+    """Nobody knew; it is sent again under its key, and nobody knows still."""
+    effect = shipped(house, TimeoutError())
+    house.says("Olga", Request.objects.get(effect_id=effect.pk, kind="wait_effect"), Recover("redispatch"))
+    house.approves("Ada", Request.objects.get(effect_id=effect.pk, kind="wait_approval"))
+    transitions.record(cast.intend(), TimeoutError())
+    return effect

@@ -119,25 +119,30 @@ class Stories(RuleBasedStateMachine):
 
     # -- agents and workers
 
+    @precondition(lambda self: sum(run.state not in ENDED for run in self.model.runs.values()) < 5)
     @rule(interactive=st.sampled_from([True, True, False]))
     def start(self, interactive):
         run = self.house.start(interactive=interactive)
         self.model.runs[run.pk] = Run(run.pk, interactive)
 
     @some(lambda self: [run for run in self.model.runs.values() if run.state == "queued" and not run.held])
-    @rule(data=st.data())
-    def take_turn(self, data):
+    @rule(data=st.data(), what=st.sampled_from([*TURNS, ""]))
+    def take_turn(self, data, what):
         queued = [run for run in self.model.runs.values() if run.state == "queued" and not run.held]
         run = drawn(data, queued)
         self.turns[run.pk] = cast.claim(Runs.objects.get(pk=run.pk))
         run.state, run.turns = "running", run.turns + 1
+        if what:
+            self._act(run, what)
 
     @some(running)
     @rule(
         data=st.data(), what=st.sampled_from(["question", "haul a", "haul b", "toss a", "both", "child", "end", "end"])
     )
     def go_on(self, data, what):
-        run = drawn(data, running(self))
+        self._act(drawn(data, running(self)), what)
+
+    def _act(self, run, what):
         turn = self.turns.pop(run.pk)
         if run.recovers or run.marked:
             what = "end"
@@ -247,6 +252,7 @@ class Stories(RuleBasedStateMachine):
     def _says(self, who, pk, response, **more):
         return self.house.says(who, Requests.objects.get(pk=pk), response, **more)
 
+    @precondition(lambda self: self.model.held or any(each.state == "unused" for each in self.model.grants.values()))
     @rule()
     def hold_or_release(self):
         verb = transitions.release if self.model.held else transitions.hold
@@ -284,6 +290,7 @@ class Stories(RuleBasedStateMachine):
 
     # -- reality
 
+    @precondition(lambda self: any(each.state == "unused" for each in self.model.grants.values()))
     @rule(done=st.booleans())
     def dispatch(self, done):
         model = self.model
@@ -328,6 +335,7 @@ class Stories(RuleBasedStateMachine):
         self.model.conclude(effect, finding, "observed", newest=attempt == effect.attempts)
         self.model.known(effect)
 
+    @precondition(lambda self: self.model.requests or running(self))
     @rule(hours=st.sampled_from([1 / 30, 1 / 30, 2, 200]))
     def time_passes(self, hours):
         self.clock.move(hours=hours)
@@ -412,6 +420,7 @@ class Stories(RuleBasedStateMachine):
         transitions.compensate(self.house.context("Olga"), effect_id=row.pk, response_id=uuid7())
         self._recovery(effect, row, "compensate")
 
+    @some(lambda self: [each for each in self.model.effects.values() if each.asked or each.state == "uncertain"])
     @rule()
     def probes(self):
         """Whatever is due is asked."""
