@@ -320,24 +320,29 @@ def accept_uncertainty(change: Change, run: Run, request: Request, effect: Effec
 
 def recovering(worker_id: UUID) -> Recovery | None:
     """Take the next probe that was asked for."""
-    with opened() as change:
-        now = change.now()
-        asked = Effect.objects.filter(known_actions(), Q(probe_at=None) | Q(probe_at__lte=now), recovering="probe")
-        seen = asked.order_by("recovering_since").values("pk", "tenant_id").first()
-        if seen is None:
-            return None
-        change.act(permissions.system("worker", seen["tenant_id"]))
-        run, effect = locked(change, seen["pk"])
-        if effect.recovering != "probe" or effect.probe_at and effect.probe_at > now:
-            return None
-        effect.probe_at, effect.probes = now + PROBE_FOR, effect.probes + 1
-        effect.save(update_fields=["probe_at", "probes"])
-        request = Request.objects.get(pk=effect.request_id)
-        action = actions.registered(effect.action_name)
-        return Recovery(
-            effect.pk, effect.tenant_id, effect.key, action, action.parsed(request.parameters),
-            request.bound["environment"]["name"], PROBE_FOR.total_seconds(),
-        )  # fmt: skip
+    while True:
+        with opened() as change:
+            now = change.now()
+            asked = Effect.objects.filter(known_actions(), Q(probe_at=None) | Q(probe_at__lte=now), recovering="probe")
+            seen = asked.order_by("recovering_since").values("pk", "tenant_id").first()
+            if seen is None:
+                return None
+            change.act(permissions.system("worker", seen["tenant_id"]))
+            _, effect = locked(change, seen["pk"])
+            if effect.recovering == "probe" and not (effect.probe_at and effect.probe_at > now):
+                return _recover(effect, now)  # else another worker has it: look for another
+
+
+def _recover(effect: Effect, now: datetime) -> Recovery:
+    """A probe is under way, for a while: a worker that dies with it keeps nobody from asking again."""
+    effect.probe_at, effect.probes = now + PROBE_FOR, effect.probes + 1
+    effect.save(update_fields=["probe_at", "probes"])
+    request = Request.objects.get(pk=effect.request_id)
+    action = actions.registered(effect.action_name)
+    return Recovery(
+        effect.pk, effect.tenant_id, effect.key, action, action.parsed(request.parameters),
+        request.bound["environment"]["name"], PROBE_FOR.total_seconds(),
+    )  # fmt: skip
 
 
 def recovered(recovery: Recovery, found: actions.Reply | BaseException) -> None:
