@@ -1,4 +1,4 @@
-"""Pages that are open while others act: nothing moves, nothing typed is lost, nothing newer is overwritten (R39, R40)."""
+"""Pages that stay open while others act: nothing moves, nothing typed is lost, nothing newer goes (R39, R40)."""
 
 import re
 import threading
