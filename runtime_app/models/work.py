@@ -5,11 +5,11 @@ from django.db import models
 from django.db.models import Q
 
 from .. import states
-from .base import Now, TenantKey, TenantRow, append_only, kept, one_of, steps_only
+from .base import Now, TenantKey, TenantRoot, TenantRow, append_only, kept, one_of, steps_only
 from .tenancy import Environment, Instance
 
 
-class Session(TenantRow):
+class Session(TenantRoot):
     """A thread of work: messages and Runs, in order. Its row is the lock under which its Events are numbered (R36)."""
 
     title = models.CharField(max_length=200)
