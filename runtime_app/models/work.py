@@ -59,6 +59,12 @@ class Run(TenantRow):
     waiting_since = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
 
+    @property
+    def title(self) -> str:
+        """How its message begins, for lists and headings: the Runs of one Session differ in nothing else."""
+        line = " ".join(self.message.split())
+        return line if len(line) <= 120 else line[:119] + "…"
+
     class Meta:
         constraints = [
             one_of("state", states.RUN, "run_state_known"),

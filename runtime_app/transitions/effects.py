@@ -132,18 +132,21 @@ def record(dispatch: Dispatch, reply: actions.Reply | BaseException) -> None:
 
     Also under a lost Lease and beside an ended Run: a reply is evidence whoever carries it (R29).
     """
-    with opened(permissions.system("provider", dispatch.tenant_id)) as change:
+    unsent = isinstance(reply, (actions.NotSent, *dispatch.action.nothing_sent))
+    with opened(permissions.system("worker" if unsent else "provider", dispatch.tenant_id)) as change:
         run, effect = locked(change, dispatch.effect_id)
         attempt = Attempt.objects.get(pk=dispatch.attempt_id)
-        told = _told(dispatch.action, reply)
+        told = _told(dispatch.action, reply) | {"source": "worker" if unsent else "reply"}
         if attempt.replied_at is None:
-            attempt.replied_at, attempt.reply = change.now(), told["finding"]
+            attempt.replied_at, attempt.reply = change.now(), "not_sent" if unsent else told["finding"]
             attempt.save(update_fields=["replied_at", "reply"])
         newest = attempt.number == _last_number(effect)
-        conclude(change, run, effect, attempt=attempt, newest=newest, grade="observed", source="reply", **told)
+        conclude(change, run, effect, attempt=attempt, newest=newest, grade="observed", **told)
 
 
 def _told(action: actions.Action, reply) -> dict:
+    if isinstance(reply, actions.NotSent):
+        return {"finding": "not_committed", "statement": f"Nothing was sent: {reply}."}
     if isinstance(reply, action.nothing_sent):
         return {"finding": "not_committed", "statement": f"Nothing was sent: {type(reply).__name__}."}
     if isinstance(reply, BaseException):
