@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import chain
 
 import psycopg
 
@@ -90,9 +91,7 @@ def measure(
         before, began = spent(worker), time.monotonic()
         until = began + sizes["seconds"]
         with ThreadPoolExecutor(drivers) as threads:
-            took = [
-                each for mine in threads.map(lambda _, until=until: loop(one, until), range(drivers)) for each in mine
-            ]
+            took = list(chain.from_iterable(threads.map(loop, [one] * drivers, [until] * drivers)))
         found[f"loop{drivers}"] = len(took) / (time.monotonic() - began)
         if drivers == 1:
             found["cost"] = {name: (value - before[name]) / len(took) for name, value in spent(worker).items()}

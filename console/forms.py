@@ -116,6 +116,13 @@ def typed(post) -> dict[str, list[str]]:
     return {name: texts for name, texts in post.lists() if name not in CALM and sum(map(len, texts)) <= 60_000}
 
 
+def written(post) -> list[tuple[str, str]]:
+    """The words and choices of a form that came too late, by name: whoever wrote them may copy them."""
+    carried = {"response_id", "session", "digest", "decision", "recovery"}
+    found = typed(post)
+    return [(name, text) for name in found if name not in carried for text in found[name] if text.strip()]
+
+
 def _read(post, allowed: set[str]) -> dict[str, str]:
     """One text a known name, "" where it is absent. InvalidResponse for a name that is unknown or comes twice."""
     known, wrong, said = allowed | set(COMMON), {}, {}

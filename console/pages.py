@@ -9,7 +9,11 @@ from django.urls import reverse
 from django.utils import timezone
 
 from runtime_app import permissions, selectors
-from runtime_app.errors import NotSignedIn
+from runtime_app.errors import NotFound, NotSignedIn
+from runtime_app.transitions.refusals import record_refusal
+
+SAFE = ("GET", "HEAD", "OPTIONS", "TRACE")
+VERBS = {"answer": "respond", "decision": "respond", "finding": "respond", "cancel": "cancel"}  # all others: start
 
 
 def in_tenant(view):
@@ -26,8 +30,19 @@ def in_tenant(view):
 def enter(request, slug):
     if not request.user.is_authenticated:
         raise NotSignedIn
-    tenant, context = permissions.member(request.user, slug)
-    return tenant, context, permissions.roles(context)
+    try:
+        tenant, context = permissions.member(request.user, slug)
+        return tenant, context, permissions.roles(context)
+    except NotFound as refused:
+        if request.method not in SAFE:  # an outsider's attempt is written down without a tenant (R13)
+            outside = permissions.Context(None, permissions.person(request.user))
+            record_refusal(outside, VERBS.get(request.resolver_match.url_name, "start"), refused, _aimed_at(request))
+        raise
+
+
+def _aimed_at(request) -> str:
+    ids = {name: id for name, id in request.resolver_match.kwargs.items() if name != "slug"}
+    return next(iter(ids.values()), "")
 
 
 def page(request, template: str, status: int = 200, **facts):

@@ -95,6 +95,8 @@ ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_ON_GET = False
 ACCOUNT_SESSION_REMEMBER = False
+# A try counts as failed until it has succeeded: fewer would keep out whoever signs in in several browsers at once.
+ACCOUNT_RATE_LIMITS = {"login": "300/m/ip", "login_failed": "60/m/ip,30/300s/key"}
 LOGIN_URL = "/sign-in/"
 LOGIN_REDIRECT_URL = "/"
 ACCOUNT_LOGOUT_REDIRECT_URL = "/sign-in/"

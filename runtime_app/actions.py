@@ -54,6 +54,10 @@ class Unknown:
 Reply = Committed | NotCommitted | Working | Unknown
 
 
+class NotSent(Exception):
+    """Our worker did not call the provider at all: the time to send had passed (R23)."""
+
+
 class Action:
     """One kind of external act. Subclass it, then `@register` the subclass.
 

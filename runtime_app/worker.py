@@ -19,7 +19,7 @@ from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
 
 from . import jobs, transitions
-from .actions import NotCommitted, Reply
+from .actions import NotSent, Reply
 from .errors import Busy, LeaseLost, RunEnded, SaysoError
 from .events import WORK
 from .failpoints import failpoint
@@ -336,7 +336,7 @@ def send_in_time(dispatch: transitions.Dispatch, send_by: float) -> Reply | Base
     """Call the provider, unless it is later than `send_by` (of the monotonic clock): then nothing is sent (R23)."""
     failpoint("dispatch.before_send")
     if time.monotonic() > send_by:
-        return NotCommitted(statement="The worker was too late: the time to send had passed, and nothing was sent.")
+        return NotSent("the time to send had passed")
     try:
         reply = dispatch.action.dispatch(dispatch.key, dispatch.parameters, dispatch.environment)
     except BaseException as error:  # whatever it was, it proves nothing by itself (R23)

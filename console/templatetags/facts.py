@@ -151,6 +151,7 @@ FINDINGS = {
     "not_committed": "It did not happen",
     "unknown": "Cannot tell",
     "working": "Accepted, still working",
+    "not_sent": "Nothing was sent",
 }
 SOURCES = {
     "reply": "the provider’s reply",

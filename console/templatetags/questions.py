@@ -43,8 +43,8 @@ def limits(field) -> str:
     if low and high is not None:
         return f"From {written(low)} to {written(high)}{unit}."
     if low:
-        return f"{written(low)} or more{unit}."
-    return f"{written(high)} or less{unit}." if high is not None else ""
+        return f"At least {written(low)}{unit}."
+    return f"At most {written(high)}{unit}." if high is not None else ""
 
 
 LIMITS = {

@@ -75,7 +75,7 @@ def refused(request, request_id, error):
     if isinstance(error, InvalidResponse | InvalidInput):
         return card(request, request_id, error.status, error)
     found = selectors.card(request.context, request_id, request.held)
-    kept = forms.typed(request.POST).get("message", [""])[0]
+    kept = forms.written(request.POST)
     facts = {"card": found, "asked": found.request, "run": found.run, "error": error, "heading": heading(error)}
     response = page(request, "late.html", error.status, kept=kept, **facts)
     if "retry_after" in error.facts:

@@ -47,7 +47,21 @@ class TenantKey(models.ForeignKey):
 
 
 class TenantRow(models.Model):
+    """A row below another of its tenant. Its TenantKeys carry the tenant: a foreign key of its own would say nothing
+    more, and lock the one tenant row in every transaction."""
+
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    tenant = models.ForeignKey(
+        "runtime_app.Tenant", models.PROTECT, related_name="+", db_index=False, db_constraint=False
+    )
+
+    class Meta:
+        abstract = True
+
+
+class TenantRoot(TenantRow):
+    """A row that hangs on its tenant alone."""
+
     tenant = models.ForeignKey("runtime_app.Tenant", models.PROTECT, related_name="+", db_index=False)
 
     class Meta:

@@ -11,7 +11,9 @@ class Event(models.Model):
     """An append-only fact with its actor. `seq` counts without gaps in a Session; nothing else is a cursor (R36)."""
 
     id = models.BigAutoField(primary_key=True)
-    tenant = models.ForeignKey("runtime_app.Tenant", models.PROTECT, related_name="+", db_index=False)
+    tenant = models.ForeignKey(
+        "runtime_app.Tenant", models.PROTECT, related_name="+", db_index=False, db_constraint=False
+    )
     session = TenantKey(Session)
     run = TenantKey(Run, null=True)
     seq = models.BigIntegerField()

@@ -5,11 +5,11 @@ from datetime import timedelta
 from django.db import models
 from django.db.models import Q
 
-from .base import TenantKey, TenantRow, one_of
+from .base import TenantKey, TenantRoot, one_of
 from .tenancy import Environment
 
 
-class Policy(TenantRow):
+class Policy(TenantRoot):
     """One rule. Which one wins is decided in `policies`; each Request keeps a snapshot of it."""
 
     VERDICTS = [("allow", "Allow"), ("deny", "Deny"), ("ask", "Ask")]

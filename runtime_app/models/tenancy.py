@@ -4,7 +4,7 @@ from django.conf import settings
 from django.db import models
 
 from ..ids import uuid7
-from .base import Now, TenantKey, TenantRow, one_of
+from .base import Now, TenantKey, TenantRoot, TenantRow, one_of
 
 
 class Tenant(models.Model):
@@ -19,7 +19,7 @@ class Tenant(models.Model):
         return self.name
 
 
-class Environment(TenantRow):
+class Environment(TenantRoot):
     """A tenant's named target of actions."""
 
     CLASSES = [("development", "Development"), ("staging", "Staging"), ("production", "Production")]
@@ -46,7 +46,7 @@ class Environment(TenantRow):
         return self.name
 
 
-class Membership(TenantRow):
+class Membership(TenantRoot):
     """One person in one tenant. Every member may view."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="memberships")

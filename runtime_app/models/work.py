@@ -5,11 +5,11 @@ from django.db import models
 from django.db.models import Q
 
 from .. import states
-from .base import Now, TenantKey, TenantRow, append_only, kept, one_of, steps_only
+from .base import Now, TenantKey, TenantRoot, TenantRow, append_only, kept, one_of, steps_only
 from .tenancy import Environment, Instance
 
 
-class Session(TenantRow):
+class Session(TenantRoot):
     """A thread of work: messages and Runs, in order. Its row is the lock under which its Events are numbered (R36)."""
 
     title = models.CharField(max_length=200)
@@ -61,6 +61,12 @@ class Run(TenantRow):
     started_at = models.DateTimeField(null=True)
     waiting_since = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
+
+    @property
+    def title(self) -> str:
+        """How its message begins, for lists and headings: the Runs of one Session differ in nothing else."""
+        line = " ".join(self.message.split())
+        return line if len(line) <= 120 else line[:119] + "…"
 
     class Meta:
         constraints = [

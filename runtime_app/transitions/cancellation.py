@@ -53,7 +53,7 @@ def _stop(change: Change, run: Run, said: Response) -> None:
 
 def _ended(run: Run) -> str:
     by = f" by {run.cancelled_by}" if run.state == "cancelled" else ""
-    return f"This Run {run.state}{by} at {run.ended_at:%Y-%m-%d %H:%M:%S} UTC. Nothing was changed."
+    return f"This Run ended as {run.state}{by} at {run.ended_at:%Y-%m-%d %H:%M:%S} UTC. Nothing was changed."
 
 
 def stopped(turn) -> None:

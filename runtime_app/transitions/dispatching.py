@@ -70,8 +70,8 @@ def _marked(dispatch: "Dispatch") -> bool:
     try:
         epochs.mark(dispatch.intent)
     except OSError as failed:
-        why = f"The mark outside the database could not be written ({type(failed).__name__}); nothing was sent."
-        record(dispatch, actions.NotCommitted(statement=why))
+        why = f"The mark outside the database could not be written ({type(failed).__name__})"
+        record(dispatch, actions.NotSent(why))
         return False
     return True
 
@@ -133,12 +133,13 @@ def record(dispatch: Dispatch, reply: actions.Reply | BaseException) -> None:
 
     Also under a lost Lease and beside an ended Run: a reply is evidence whoever carries it (R29).
     """
-    with opened("record", permissions.system("provider", dispatch.tenant_id)) as change:
+    unsent = isinstance(reply, (actions.NotSent, *dispatch.action.nothing_sent))
+    with opened("record", permissions.system("worker" if unsent else "provider", dispatch.tenant_id)) as change:
         run, effect = locked(change, dispatch.effect_id)
         attempt = Attempt.objects.get(pk=dispatch.attempt_id)
-        read = read_reply(dispatch.action, reply)
+        read = read_reply(dispatch.action, reply) | {"source": "worker" if unsent else "reply"}
         if attempt.replied_at is None:
-            attempt.replied_at, attempt.reply = change.now(), read["finding"]
+            attempt.replied_at, attempt.reply = change.now(), "not_sent" if unsent else read["finding"]
             attempt.save(update_fields=["replied_at", "reply"])
         newest = attempt.number == _last_number(effect)
-        conclude(change, run, effect, attempt=attempt, newest=newest, grade="observed", source="reply", **read)
+        conclude(change, run, effect, attempt=attempt, newest=newest, grade="observed", **read)

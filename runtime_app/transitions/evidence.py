@@ -244,6 +244,8 @@ def unproven_until(change: Change, effect: Effect) -> datetime | None:
 
 
 def read_reply(action: actions.Action, reply) -> dict:
+    if isinstance(reply, actions.NotSent):
+        return {"finding": "not_committed", "statement": f"Nothing was sent: {reply}."}
     if isinstance(reply, action.nothing_sent):
         return {"finding": "not_committed", "statement": f"Nothing was sent: {type(reply).__name__}."}
     if isinstance(reply, BaseException):

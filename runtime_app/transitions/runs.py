@@ -57,9 +57,9 @@ def start(
     Raises NotFound, NotAuthorized, InvalidInput, IdempotencyConflict.
     """
     context = change.context
-    _legal(message, agent=agent, environment=environment, title=title)
     session = _session(change, session_id, title or message)
     held = permissions.roles(context) if context.actor.kind == "person" else None  # after the lock (R06)
+    _legal(agent=agent, environment=environment, title=title)  # before a query has to take them
     where = permissions.visible(Environment, context).filter(name=environment).first()
     if earlier := _started(context, start_id, session_id, agent, where, message, interactive):
         return earlier
@@ -67,6 +67,7 @@ def start(
         raise InvalidInput(f"There is no environment {environment[:60]} here.", fields={"environment": "not known"})
     if refused := permissions.may_operate(context, where.pk, held):
         raise refused
+    _legal_message(message)
     instance = Instance.objects.filter(tenant_id=context.tenant_id, agent=agent, environment=where, hosted=True).first()
     if instance is None:
         raise InvalidInput(f"No agent {agent[:60]} is set up in {where.name}.", fields={"agent": "not set up there"})
@@ -107,12 +108,16 @@ def _started(context, start_id, session_id, agent: str, where, message: str, int
     return earlier
 
 
-def _legal(message: str, **names: str) -> None:
+def _legal(**texts: str) -> None:
+    for name, text in texts.items():
+        if wrong := canonical.fault(text):
+            raise InvalidInput(f"The {name} {wrong}.", fields={name: wrong})
+
+
+def _legal_message(message: str) -> None:
     if not message.strip():
         raise InvalidInput("Write a message: it is what the agent works from.", fields={"message": "empty"})
-    for field_name, text in {"message": message, **names}.items():
-        if wrong := canonical.fault(text):
-            raise InvalidInput(f"The {field_name} {wrong}.", fields={field_name: wrong})
+    _legal(message=message)
     if len(message.encode()) > MESSAGE_BYTES:
         raise InvalidInput(f"The message is longer than {MESSAGE_BYTES:,} bytes.", reason="too_large")
 

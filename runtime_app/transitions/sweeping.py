@@ -41,9 +41,15 @@ def sweep() -> int:
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(_DUE, [_silence(), BATCH])
         due = cursor.fetchall()
+    failed = []
     for what, pk, tenant_id in due:
-        with opened(what, permissions.system("sweep", tenant_id)) as change:
-            {"expire": expire, "lapse": lapse, "doubt": give_up, "stuck": block}[what](change, pk)
+        try:
+            with opened(what, permissions.system("sweep", tenant_id)) as change:
+                {"expire": expire, "lapse": lapse, "doubt": give_up, "stuck": block}[what](change, pk)
+        except Exception as error:  # one row that cannot be written now must not keep the others from it
+            failed.append(error)
+    if failed:
+        raise failed[0]
     return len(due)
 
 

@@ -118,9 +118,10 @@
   function reading(card, fresher, next) {
     const aside = page().querySelector("aside"), other = next.querySelector("aside"), note = byId("note");
     const due = page().querySelector(".topline"), left = next.querySelector(".topline");
-    if (left) Idiomorph.morph(due, left);
+    const same = card.dataset.card === fresher.dataset.card;
+    if (left && same) Idiomorph.morph(due, left);
     if (aside && !aside.contains(focused())) Idiomorph.morph(aside, other, { morphStyle: "innerHTML" });
-    if (card.dataset.card === fresher.dataset.card || !note || note.textContent) return;
+    if (same || !note || note.textContent) return;
     note.append(fresher.dataset.cardNote + " ", element("a", { textContent: "Show", href: here() }));
     note.classList.add("on");
     sayNow(fresher.dataset.cardNote);

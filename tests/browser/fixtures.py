@@ -11,13 +11,17 @@ from tests import cast
 from tests.browser.installation import Harbor, Web, workers
 
 expect.set_options(timeout=8_000)
+WEB = pytest.StashKey[Web]()
 REFUSED = re.compile(r"Failed to load resource: the server responded with a status of 4\d\d")
 
 
 @pytest.fixture(scope="session")
-def console(django_db_setup, tmp_path_factory):
-    """The web server, one for all tests."""
-    web = Web(tmp_path_factory.mktemp("web"))
+def console(request, django_db_setup, tmp_path_factory):
+    """The web server: one for all tests, whichever folder they are in."""
+    if WEB in request.config.stash:
+        yield request.config.stash[WEB]
+        return
+    web = request.config.stash[WEB] = Web(tmp_path_factory.mktemp("web"))
     web.start()
     yield web
     web.end()
@@ -91,7 +95,7 @@ class Watched:
 def watched(console):
     watched = Watched(console.url)
     yield watched
-    assert not watched.complaints
+    assert not watched.complaints, "\n".join(watched.complaints)
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 import pytest
 
+from runtime_app import transitions
+from tests import cast
 from tests.browser import gallery, looking
 
 WIDTHS = {1280: 900, 360: 740, 320: 640}
@@ -18,6 +20,7 @@ def test_every_page_can_be_read_by_everybody(northgate, harbour, browse, request
             user = northgate.people[who] if who else None
             pages[who] = browse(user, "/help/", viewport={"width": width, "height": WIDTHS[width]})
         page = pages[who]
+        transitions.beat(cast.WORKER, "worker", [])  # else the pages say that none is alive
         page.goto(address)
         for theme, rules in (("light", looking.TAGS), ("dark", ["color-contrast"])):
             page.emulate_media(color_scheme=theme)

@@ -1,4 +1,4 @@
-"""Pages that are open while others act: nothing moves, nothing typed is lost, nothing newer is overwritten (R39, R40)."""
+"""Pages that stay open while others act: nothing moves, nothing typed is lost, nothing newer goes (R39, R40)."""
 
 import re
 import threading
@@ -18,12 +18,6 @@ SHIFTS = """() => { window.shifts = []; new PerformanceObserver(list => { for (c
 }).observe({ type: "layout-shift", buffered: false }) }"""
 
 
-def connected(page: Page) -> Page:
-    """Its socket is open and has said how far the Session is."""
-    page.wait_for_function("document.readyState === 'complete'")
-    return page
-
-
 @pytest.fixture
 def watch(browse, northgate):
     """`watch("Ada", path)`: her page, connected: the first word of its socket has come."""
@@ -32,8 +26,8 @@ def watch(browse, northgate):
         page = browse(northgate.people[who], "/help/", **options)
         with page.expect_websocket() as socket:
             page.goto(f"/t/northgate/{path}")
-        if not socket.value.is_closed():
-            page.evaluate("1")
+        assert not socket.value.is_closed()
+        page.evaluate("document.fonts.ready.then(() => 1)")  # what they move, they have moved
         return page
 
     return watch

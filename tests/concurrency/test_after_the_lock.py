@@ -195,3 +195,20 @@ def test_a_lock_that_does_not_come_is_busy_and_nothing_happened(northgate, owner
     assert not Response.objects.exists() and not Effect.objects.exists() and not Refusal.objects.exists()
     assert Event.objects.count() == before
     northgate.approves("Ada", request)
+
+
+def test_a_row_the_sweep_cannot_have_now_keeps_no_other_from_it(northgate, clock):
+    """R08, R30: it is looked at again by the next sweep."""
+    from django.db import connection
+
+    requests = [northgate.question() for _ in range(3)]
+    clock.move(days=8)
+    with database.owner() as holder, holder.transaction():
+        holder.execute("SELECT FROM runtime_app_session WHERE id = %s FOR NO KEY UPDATE", [requests[0].session_id])
+        with connection.cursor() as cursor:
+            cursor.execute("SET lock_timeout = '20ms'")
+        with pytest.raises(Busy):
+            transitions.sweep()
+    assert sorted(Request.objects.values_list("state", flat=True)) == ["expired", "expired", "pending"]
+    transitions.sweep()
+    assert set(Request.objects.values_list("state", flat=True)) == {"expired"}

@@ -10,7 +10,7 @@ from runtime_app import transitions
 from runtime_app.errors import IdempotencyConflict, LeaseLost, RunEnded, StaleRequest
 from runtime_app.ids import uuid7
 from runtime_app.models import Attempt, Effect, Event, Grant, Request, Response, Run, Worker
-from tests.cast import Answer, Approve, Deny, Finding, claim, deployment, intend, send
+from tests.cast import Answer, Approve, Deny, Finding, Recover, claim, deployment, intend, send
 
 ROUNDS = range(5)
 DOUBLE_ANSWERS = int(os.environ.get("SAYSO_DOUBLE_ANSWERS", "200"))  # `./run chaos` gives a thousand
@@ -293,6 +293,15 @@ def test_findings_at_once_settle_an_effect_once(northgate, crowd, race):
     results = race(*(partial(northgate.says, name, request, finding) for name in crowd("operator", 20)))
     assert kinds(results) == {"ok": 1, "StaleRequest": 19}
     assert Event.objects.filter(kind="effect.committed").count() == 1
+
+
+def test_workers_at_once_take_every_probe_once(northgate, race):
+    """R24: of four that were asked for, none is left behind and none is made twice."""
+    for _ in range(4):
+        northgate.says("Olga", northgate.unknown(), Recover("probe"))
+    results = race(*[lambda: transitions.recovering(uuid7())] * 4)
+    assert {each.effect_id for each in results} == set(Effect.objects.values_list("pk", flat=True))
+    assert set(Effect.objects.values_list("probes", flat=True)) == {1}
 
 
 def test_a_lapsed_lease_and_its_worker_race_and_one_wins(northgate, race, clock):

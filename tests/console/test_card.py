@@ -6,9 +6,10 @@ from html import unescape
 
 import pytest
 
+from runtime_app import transitions
 from runtime_app.ids import uuid7
 from runtime_app.models import Effect, Request, Response
-from runtime_app.responses import Deny
+from runtime_app.responses import Answer, Deny
 from runtime_app.transitions import Ask, Question
 from tests import cast
 from tests.console import stage
@@ -107,6 +108,38 @@ def test_bob_who_is_late_reads_who_was_first_and_keeps_his_words(northgate):
     assert "the image is not ours" in text
 
 
+def test_an_answer_that_comes_too_late_is_not_lost(northgate):
+    """T51: every field of the form, under its own name, and nothing of what the form carried by itself."""
+    question, sam = northgate.question(), stage.visitor(northgate.people["Sam"])
+    northgate.says("Sam", question, Answer({"name": "first"}))
+    data = {"response_id": str(uuid7()), "session": str(question.session_id), "name": "the long one", "message": "why"}
+    page = sam.post(f"/t/northgate/requests/{question.pk}/answer/", data)
+    assert page.status_code == 409
+    kept = page.content.decode().partition("What you wrote")[2]
+    assert ">the long one</textarea>" in kept and ">why</textarea>" in kept and "Name" in kept
+    assert data["response_id"] not in kept
+
+
+def test_two_runs_of_one_session_are_told_apart_wherever_they_are_named(northgate):
+    """R28: whoever approves or cancels one must not take it for the other."""
+    first = northgate.start(message="deploy ledger")
+    second = northgate.start(message="deploy card-api", session_id=str(first.session_id))
+    asked, ada = northgate.approval(run=second), stage.visitor(northgate.people["Ada"])
+    for path in (f"requests/{asked.pk}/", f"runs/{second.pk}/", f"runs/{second.pk}/cancel/"):
+        page = text_of(ada.get(f"/t/northgate/{path}").content.decode())
+        assert "deploy card-api" in page, path
+    listed = text_of(ada.get("/t/northgate/runs/").content.decode())
+    assert "deploy ledger" in listed and "deploy card-api" in listed
+
+
+def test_what_never_left_is_not_said_to_be_sent(northgate):
+    """R23, R31: the provider was not reached, so there is no "yes" under Sent and no reply of a provider."""
+    effect = northgate.granted()
+    transitions.record(cast.intend(), ConnectionRefusedError())
+    page = stage.visitor(northgate.people["Olga"]).get(f"/t/northgate/effects/{effect.pk}/").content.decode()
+    assert "Nothing was sent" in page and "<b>Yes</b>" not in page and "the provider’s reply" not in page
+
+
 def test_another_digest_than_the_shown_one_decides_nothing(northgate):
     """R14."""
     request = northgate.approval()
@@ -188,7 +221,7 @@ def test_the_form_has_a_control_for_each_kind_of_field_with_its_limits(northgate
     for part in (
         'name="name" value=""', '<textarea id="f-why"', 'inputmode="numeric"', 'inputmode="decimal"', 'type="date"',
         'type="radio" name="rotate" value="false" checked', 'type="radio" name="ring" value="outer"',
-        'type="checkbox" name="teams" value="c"', "Key &lt;name&gt;", "9 or less characters", "1 or more",
+        'type="checkbox" name="teams" value="c"', "Key &lt;name&gt;", "At most 9 characters", "At least 1",
     ):  # fmt: skip
         assert part in page, part
     assert "Tell &lt;b&gt;us&lt;/b&gt;" in page

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from django.core.cache import cache
 
 from tests.console import stage
 from tests.console.stage import visitor
@@ -106,6 +107,19 @@ def test_the_cookies_of_a_signed_in_person_are_out_of_reach_of_scripts_and_other
     session = answer.cookies["session"]
     assert session["httponly"] and session["samesite"] == "Lax"
     assert session["expires"] == "", "it ends with the browser"
+
+
+def test_ada_mistypes_her_password_and_still_gets_in_but_nobody_guesses_for_long(northgate):
+    cache.clear()
+    ada, door = northgate.people["Ada"], stage.visitor()
+    assert stage.signs_in(ada).status_code == 302  # sets the password
+    for _ in range(10):
+        assert door.post("/sign-in/", {"login": "ada", "password": "wrong"}).status_code == 200
+    assert stage.signs_in(ada).status_code == 302
+    for _ in range(20):
+        door.post("/sign-in/", {"login": "ada", "password": "wrong"})
+    assert "Too many failed" in stage.signs_in(ada).content.decode()
+    cache.clear()
 
 
 @pytest.mark.parametrize("back", ["//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:alert(1)"])

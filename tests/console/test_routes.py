@@ -80,6 +80,23 @@ def test_a_tenant_of_others_is_as_one_that_does_not_exist(everything, harbour, n
         assert answers[0][0] == 404 or answers[0][0] == 405 and method == mallory.post
 
 
+def test_an_outsiders_attempt_is_written_down_without_the_tenant(everything, harbour):
+    """R13: by actor, verb and the id as sent; looking is no attempt."""
+    mallory = visitor(harbour.people["Mallory"])
+    asked = everything.approval
+    mallory.get(f"/t/northgate/requests/{asked.pk}/")
+    assert not Refusal.objects.exists()
+    mallory.post(f"/t/northgate/requests/{asked.pk}/decision/", stage.form("decision", everything))
+    mallory.post(f"/t/northgate/runs/{asked.run_id}/cancel/", stage.form("cancel", everything))
+    mallory.post("/t/no-such-tenant/sessions/new/", stage.form("begin", everything))
+    written = set(Refusal.objects.values_list("tenant_id", "actor_name", "verb", "code", "target"))
+    assert written == {
+        (None, "Mallory", "respond", "not_found", str(asked.pk)),
+        (None, "Mallory", "cancel", "not_found", str(asked.run_id)),
+        (None, "Mallory", "start", "not_found", ""),
+    }
+
+
 def test_an_id_of_another_session_of_ones_own_tenant_answers_nothing(everything, northgate):
     """R07: the Session named in the form has to be the Request's."""
     ada = visitor(northgate.people["Ada"])

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from runtime_app import transitions
-from runtime_app.actions import Committed, NotCommitted, Unknown, Working
+from runtime_app.actions import Committed, NotCommitted, NotSent, Unknown, Working
 from runtime_app.errors import InvalidResponse, NotAuthorized, StaleRequest
 from runtime_app.ids import uuid7
 from runtime_app.models import Attempt, Effect, Event, Evidence, Request, Run
@@ -42,6 +42,7 @@ def sent(northgate):
         (TimeoutError(), "uncertain", "unknown"),
         (ConnectionResetError(), "uncertain", "unknown"),
         (ConnectionRefusedError(), "not_committed", "not_committed"),
+        (NotSent("too late"), "not_committed", "not_committed"),
         (ValueError("unreadable"), "uncertain", "unknown"),
         (KeyboardInterrupt(), "uncertain", "unknown"),
         ("200 OK", "uncertain", "unknown"),
@@ -58,7 +59,9 @@ def test_what_a_reply_comes_to(sent, reply, state, finding):
     transitions.record(dispatch, reply)
     assert stands(effect) == state
     evidence = Evidence.objects.get()
-    assert (evidence.grade, evidence.finding, evidence.source) == ("observed", finding, "reply")
+    unsent = isinstance(reply, (ConnectionRefusedError, NotSent))
+    said_by = "worker" if unsent else "reply"  # a provider that was not reached said nothing
+    assert (evidence.grade, evidence.finding, evidence.source) == ("observed", finding, said_by)
     assert evidence.attempt == Attempt.objects.get()
     waits = state in ("in_flight", "uncertain")
     assert len(asked(effect)) == waits

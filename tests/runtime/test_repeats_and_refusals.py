@@ -246,6 +246,16 @@ def test_what_is_not_found_is_counted_per_actor_and_names_no_tenant_for_an_outsi
     assert (outside.tenant_id, outside.actor_name) == (None, "Mallory")
 
 
+def test_who_may_not_start_learns_nothing_about_what_is_wrong_with_it(northgate, harbour):
+    """R05: authority before content; a Session that is not there before both, and counted as one row."""
+    with pytest.raises(NotAuthorized):
+        northgate.start("Rita", message=NUL)
+    for session_id in (harbour.start("Mallory").session_id, uuid7(), "x"):
+        with pytest.raises(NotFound):
+            northgate.start(session_id=session_id, message=NUL)
+    assert sorted(Refusal.objects.values_list("code", "count")) == [("not_authorized", 1), ("not_found", 3)]
+
+
 def test_a_refusal_is_never_among_a_sessions_events(northgate):
     """R13."""
     question = northgate.question()
