@@ -292,7 +292,11 @@ class Migration(migrations.Migration):
             model_name="evidencefile",
             name="tenant",
             field=models.ForeignKey(
-                db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name="+", to="runtime_app.tenant"
+                db_constraint=False,
+                db_index=False,
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="+",
+                to="runtime_app.tenant",
             ),
         ),
         migrations.AddField(
@@ -317,7 +321,11 @@ class Migration(migrations.Migration):
             model_name="schedule",
             name="tenant",
             field=models.ForeignKey(
-                db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name="+", to="runtime_app.tenant"
+                db_constraint=False,
+                db_index=False,
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="+",
+                to="runtime_app.tenant",
             ),
         ),
         migrations.RemoveField(model_name="run", name="schedule"),

@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models import Q
 
 from .. import states
-from .base import Now, TenantKey, TenantRow, append_only, kept, one_of, steps_only
+from .base import Now, TenantKey, TenantRoot, TenantRow, append_only, kept, one_of, steps_only
 from .requests import Grant, Request
 from .tenancy import Environment
 from .work import Run, Session
@@ -97,7 +97,7 @@ class Effect(TenantRow):
         ]
 
 
-class CallbackSecret(TenantRow):
+class CallbackSecret(TenantRoot):
     """What an action's provider signs its callbacks with (Standard Webhooks), per tenant and action."""
 
     action = models.CharField(max_length=200)
