@@ -64,7 +64,9 @@ def serve(words: list[str]) -> None:
     start_postgres()
     set_up()
     from console.serve import serve
+    from runtime_app.transitions import epochs
 
+    epochs.watch_at_start()
     serve(environ.read()["SAYSO_PORT"], chosen.bind)
 
 

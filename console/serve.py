@@ -16,9 +16,6 @@ TOO_LARGE = (
 def serve(port: int, bind: str = "127.0.0.1") -> None:
     """Serve until SIGTERM or SIGINT, then return within half a second, streams and sockets open or not."""
     from console.asgi import application
-    from runtime_app.transitions import epochs
-
-    epochs.watch_at_start()
 
     http_protocol.WebRequest = Bounded
     # daphne leaves 50 places in the listen queue: a page of sockets reconnecting at once would be reset

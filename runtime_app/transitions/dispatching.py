@@ -54,9 +54,9 @@ def intend(worker_id: UUID) -> Dispatch | None:
                 run__environment__held_at=None,
             ).exclude(request__key=GIVEN).order_by("made_at")  # fmt: skip
             pk = change.lock_first("worker", unused.values_list("pk", "tenant_id", "run__session_id")[:8])
-            if pk is None or not epochs.released():
+            if pk is None or not epochs.released(epoch := epochs.current()):
                 return None
-            same = not epochs.differences()
+            same = not epochs.differences(epoch)
             dispatch = _intend(change, pk, worker_id) if same else None
         if not same:
             epochs.watch()  # a restore or a copy: nothing is sent until a person says so (R27)

@@ -47,15 +47,18 @@ def mark(intent: int) -> None:
             _write(file, told | {"intents": intent})
 
 
-def released() -> bool:
+def current() -> Epoch:
+    return Epoch.objects.order_by("-number").first()
+
+
+def released(epoch: Epoch) -> bool:
     """Whether a person has said that this installation may send: of the first epoch nobody has to (R27)."""
-    newest = Epoch.objects.order_by("-number").values_list("number", "released_at")[0]
-    return newest[0] == 1 or newest[1] is not None
+    return epoch.number == 1 or epoch.released_at is not None
 
 
-def differences() -> list[str]:
+def differences(epoch: Epoch | None = None) -> list[str]:
     """What this database says of itself that is not so, in words. Empty: this is the installation it was."""
-    epoch = Epoch.objects.order_by("-number").first()
+    epoch = epoch or current()
     identifier, timeline, oid, intents = _facts()
     with _marked() as file:
         told, inode = _read(file), os.fstat(file.fileno()).st_ino

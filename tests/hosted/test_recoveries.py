@@ -7,8 +7,8 @@ from runtime_app import transitions
 from runtime_app.actions import Action, Committed, NotCommitted, register
 from runtime_app.hosted import registry
 from runtime_app.ids import uuid7
-from runtime_app.models import Effect, Request, Run, Worker
-from runtime_app.transitions import Ask
+from runtime_app.models import Effect, Epoch, Request, Run, Worker
+from runtime_app.transitions import Ask, epochs
 from tests.cast import WORKER, Deny, Finding, Recover, intend, send
 from tests.hosted.processes import beside_a_worker, soon
 from tests.hosted.test_loop import start
@@ -163,3 +163,16 @@ def test_a_jobs_lost_reply_is_looked_up_and_the_job_succeeds(northgate, harbor):
     effect = Effect.objects.get()
     assert effect.state == "committed" and effect.probes >= 1
     assert [line["what"] for line in harbor.log.lines] == ["committed"], "and sent once"
+
+
+# ---------------------------------------------------------------- epochs
+
+
+def test_what_is_granted_in_a_new_epoch_waits_for_its_release_too(northgate, monkeypatch):
+    """R27: nothing is sent until a person says so, whenever it was started and approved."""
+    effect = northgate.granted()
+    with monkeypatch.context() as restored:
+        restored.setattr(epochs, "current", lambda: Epoch(number=2))
+        assert intend() is None
+        assert Effect.objects.get().state == "prepared", "and nothing is void: it goes when it may"
+    assert intend().effect_id == effect.pk

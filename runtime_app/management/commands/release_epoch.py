@@ -2,7 +2,6 @@
 
 from django.core.management import BaseCommand, CommandError
 
-from runtime_app.models import Epoch
 from runtime_app.transitions import epochs
 
 
@@ -19,8 +18,8 @@ class Command(BaseCommand):
         if not by.strip():
             raise CommandError("Say who releases it: --by NAME.")
         epochs.watch()
-        epoch = Epoch.objects.order_by("-number").first()
-        if epochs.released():
+        epoch = epochs.current()
+        if epochs.released(epoch):
             return self.stdout.write(f"Epoch {epoch.number} needs no release. Nothing was changed.")
         epochs.release_epoch(by.strip())
         self.stdout.write(f"Epoch {epoch.number} ({epoch.why}) is released by {by.strip()}. It sends again.")
