@@ -150,7 +150,7 @@ def around(context: Context, effect: Effect, held: Roles) -> EffectPage:
         asks=asks,
         grant=Grant.objects.filter(request_id=effect.request_id).first(),
         approvals=list(approvals.order_by("at")),
-        recoveries=[each for each in offered if asks and each["name"] in asks.accepts.get("recover", [])],
+        recoveries=[each for each in offered if asks and _offered(effect, asks, each["name"])],
         why_not=refused,
         why_not_operate=may_operate(context, effect.environment_id, held),
         could=sorted(name for pk, name in entitled(asks).items() if pk not in attested) if asks else [],
@@ -160,6 +160,12 @@ def around(context: Context, effect: Effect, held: Roles) -> EffectPage:
         sides=parties if effect.disputed else [],
         offered=offered,
     )
+
+
+def _offered(effect: Effect, asks: Request, name: str) -> bool:
+    """Only what is uncertain is sent again, or accepted as such."""
+    fits = name == "probe" or effect.state == "uncertain" or name == "compensate" and effect.state == "committed"
+    return fits and name in asks.accepts.get("recover", [])
 
 
 def of_runs(context: Context, runs: Iterable[UUID]) -> list[Effect]:

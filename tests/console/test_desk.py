@@ -136,7 +136,7 @@ def test_a_recovery_that_sends_is_linked_with_its_run(northgate):
     asked = Request.objects.get(effect_id=effect.pk, kind="wait_effect")
     olga = visitor(northgate.people["Olga"])
     page = text(olga.get(f"/t/northgate/effects/{effect.pk}/"))
-    assert "Sends</b>, after an approval of its own" in page
+    assert "approval of its own</b> before anything is sent" in page
     said = {"response_id": str(uuid7()), "session": str(asked.session_id), "recovery": "redispatch"}
     olga.post(f"/t/northgate/requests/{asked.pk}/finding/", said)
     again = Run.objects.get(recovers_id=effect.pk)
