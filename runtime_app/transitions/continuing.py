@@ -79,9 +79,9 @@ def take_back(change: Change, run: Run) -> list[str]:
             withdraw(change, run, effect, "the Run ended")
         else:
             remaining.append(str(effect.pk))
-    again = Grant.objects.filter(run_id=run.pk, state="unused").select_related("request")  # those that prepare nothing
-    for made in again:
-        revoke(change, run, made.request, "the Run ended")
+    if run.recovery == "redispatch":  # its Grant prepared nothing
+        for made in Grant.objects.filter(run_id=run.pk, state="unused").select_related("request"):
+            revoke(change, run, made.request, "the Run ended")
     return remaining
 
 

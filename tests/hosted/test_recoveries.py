@@ -7,7 +7,7 @@ from runtime_app import transitions
 from runtime_app.actions import Action, Committed, NotCommitted, register
 from runtime_app.hosted import registry
 from runtime_app.ids import uuid7
-from runtime_app.models import Effect, Epoch, Request, Run, Worker
+from runtime_app.models import Effect, Epoch, Grant, Request, Run, Worker
 from runtime_app.transitions import Ask, epochs
 from tests.cast import WORKER, Deny, Finding, Recover, intend, send
 from tests.hosted.processes import beside_a_worker, soon
@@ -105,6 +105,16 @@ def test_a_compensation_ends_as_its_own_effect_does(northgate, worked):
     send(intend())
     run = worked(run)
     assert (run.state, run.result) == ("succeeded", "Return a part: it was sent, and by evidence it happened. ordered")
+
+
+def test_cancelling_a_recovery_voids_its_grant_and_leaves_the_effect(northgate):
+    """R30: what was not sent again is not; the Effect is as uncertain as it was."""
+    effect, run, request = sent_again(northgate)
+    northgate.approves("Ada", request)
+    northgate.cancels("Olga", run)
+    assert Grant.objects.get(request=request).state == "void" and intend() is None
+    effect.refresh_from_db()
+    assert (effect.state, effect.recovering) == ("uncertain", "")
 
 
 # ---------------------------------------------------------------- whose code is missing
