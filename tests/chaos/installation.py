@@ -164,8 +164,11 @@ class Installation:
     def _become(self, failpoint: str, go: Path, through_the_proxy: bool) -> None:
         from django.db import connection
 
+        from console.processes import LIBC, PR_SET_PDEATHSIG
         from runtime_app import failpoints
 
+        if LIBC:
+            LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # it does not outlive the run
         if failpoint:
             os.environ |= {"SAYSO_FAILPOINTS_ALLOWED": "1", "SAYSO_FAILPOINT": failpoint, "SAYSO_FAILPOINT_GO": str(go)}
         failpoints.arm()
