@@ -208,8 +208,8 @@ def may_operate(context: Context, environment_id: UUID, held: Roles | None = Non
 
 
 def may_void(context: Context, request: Request, held: Roles | None = None) -> NotAuthorized | None:
-    """Why the caller may not take back the unused Grant of this Request, or None: an operator there may, and an approver
-    whose vote counted, while still an approver there (R16)."""
+    """Why the caller may not take back the unused Grant of this Request, or None: an operator there may, and who
+    approved it and is still an approver there (R16)."""
     refused = may_operate(context, request.environment_id, held)
     if refused is None:
         return None

@@ -1,5 +1,8 @@
 """The desk: what is uncertain, how much hangs on it, and each settled by itself (R23-R25)."""
 
+import re
+import sys
+
 from runtime_app import transitions
 from runtime_app.ids import uuid7
 from runtime_app.models import Effect, Environment, Evidence, Grant, Refusal, Request, Run
@@ -179,3 +182,28 @@ def test_a_held_environment_says_since_when_by_whom_why_and_what_waits(northgate
     assert rita.post(f"{page}{where}/release/", said | {"response_id": str(uuid7())}).status_code == 403
     assert olga.post(f"{page}{where}/release/", {"response_id": str(uuid7())})["Location"] == page
     assert Environment.objects.get(pk=where).held_at is None
+
+
+# ---------------------------------------------------------------- history
+
+
+def test_history_is_paged_by_its_own_order_and_shows_each_once(northgate, monkeypatch):
+    monkeypatch.setattr(sys.modules["runtime_app.selectors.ledger"], "PAGE", 3)
+    made = {str(northgate.granted(version=f"1.0.{n}").pk) for n in range(8)}
+    owed = northgate.approval(version="2")
+    olga, address, seen = visitor(northgate.people["Olga"]), "/t/northgate/effects/", []
+    while address:
+        page = text(olga.get(address))
+        seen += re.findall(r"/effects/([0-9a-f-]{36})/", page)
+        older = re.search(r'href="(\?[^"]*before=[^"]*)">Older', page)
+        address = older and f"/t/northgate/effects/{older[1]}"
+    assert sorted(seen) == sorted(made) and owed
+
+
+def test_debts_are_no_requests(northgate):
+    """Counted apart: an operator with three unknowns to establish has no request."""
+    for n in range(3):
+        northgate.unknown(version=f"1.0.{n}")
+    northgate.question()
+    page = text(visitor(northgate.people["Olga"]).get("/t/northgate/runs/"))
+    assert "3<i> debts" in page and " requests" not in page.split('id="nav"')[1].split("</nav>")[0]
