@@ -217,3 +217,12 @@ def test_nothing_is_left_of_a_command_a_second_after_its_end_was_ordered(northga
     soon(lambda: living("86421") == 2)
     worker.kill()
     soon(lambda: living("86421") == 0, within=1)
+
+
+def test_what_a_command_wrote_is_shown_on_its_runs_page_with_nothing_hidden_in_it(northgate, client, clock):
+    """R03: a terminal's tricks are printed, and no markup is made."""
+    run = start(northgate, "go", agent="asks")
+    transitions.output(claim(run), "0.0#1", 0, "one\n<b>two</b>\u202ethree")
+    client.force_login(northgate.people["Rita"], backend="allauth.account.auth_backends.AuthenticationBackend")
+    page = client.get(f"/t/northgate/runs/{run.pk}/").content.decode()
+    assert "&lt;b&gt;two" in page and "<b>two" not in page and "\u202e" not in page and "U+202E" in page

@@ -53,8 +53,9 @@ def test_the_terminal_result_lists_each_effect_and_claims_no_rollback(northgate)
     assert result["cancelled"]["by"] == "Olga" and result["cancelled"]["why"] == "enough"
     listed = {effect["id"]: effect for effect in result["effects"]}
     assert len(listed) == 3
-    evidence = listed[str(left.effect_id)]["evidence"]
-    assert [(each["finding"], each["late"]) for each in evidence] == [("unknown", False), ("committed", True)]
+    told = listed[str(left.effect_id)]
+    assert [each["finding"] for each in told["evidence"]] == ["unknown"]
+    assert [(each["finding"], each["late"]) for each in told["later_evidence"]] == [("committed", True)]
     assert "roll" not in str(result).lower()
 
 
@@ -259,12 +260,15 @@ def test_what_a_policy_decides_needs_nobody_on_the_line(northgate):
     assert Run.objects.get().state == "succeeded"
 
 
-def test_an_unknown_outcome_with_nobody_on_the_line_blocks_and_stays_answerable(northgate):
-    """R33, R35."""
+def test_an_unknown_outcome_with_nobody_on_the_line_blocks_and_stays_answerable(northgate, clock):
+    """R33, R35: looked up until the deadline, then it ends."""
     northgate.policy(verdict="allow")
     turn = claim(northgate.start(interactive=False))
     transitions.suspend(turn, waits=[deployment()])
     transitions.record(intend(), TimeoutError())
+    assert Run.objects.get().state == "waiting" and Effect.objects.get().probe_at
+    clock.move(minutes=1)
+    transitions.sweep()
     assert Run.objects.get().state == "blocked"
     blocker, asked = Blocker.objects.get(), Request.objects.get(state="pending")
     assert (blocker.kind, blocker.effect) == ("wait_effect", asked.effect_id)
