@@ -1,7 +1,7 @@
-"""`./run chaos`: breaks a copy of the code one line at a time and shows that the tests notice.
+"""`./run chaos mutants`: breaks a copy of the code one line at a time and shows that the tests notice.
 
-    ./run chaos              every fault in `mutants`, then a thousand double answers
-    ./run chaos digest       the faults whose name has this word
+    ./run chaos mutants            every fault in `mutants` and `reality`, then a thousand double answers
+    ./run chaos mutants digest     the faults whose name has this word
 
 A fault is caught if the one test named for it passes on the code as it is and fails on the code with the fault.
 """
@@ -15,7 +15,9 @@ import time
 from pathlib import Path
 
 from .mutants import MUTANTS, Mutant
+from .reality import REALITY
 
+EVERY = MUTANTS + REALITY
 ROOT = Path(__file__).resolve().parent.parent
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "var", "__pycache__", ".pytest_cache", ".ruff_cache", ".hypothesis")
 DOUBLES = "tests/concurrency/test_races.py::test_of_many_double_answers_none_continues_twice"
@@ -23,9 +25,9 @@ PASSED, FAILED = 0, 1  # what pytest exits with
 
 
 def main(words: list[str]) -> None:
-    chosen = [mutant for mutant in MUTANTS if all(word in mutant.name for word in words)]
+    chosen = [mutant for mutant in EVERY if all(word in mutant.name for word in words)]
     if not chosen:
-        sys.exit(f"No fault is called {' '.join(words)}. There are: {', '.join(mutant.name for mutant in MUTANTS)}.")
+        sys.exit(f"No fault is called {' '.join(words)}. There are: {', '.join(mutant.name for mutant in EVERY)}.")
     _find_server()
     with tempfile.TemporaryDirectory(prefix="sayso-chaos-") as folder:
         copy = Path(folder) / "sayso"

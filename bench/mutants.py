@@ -60,8 +60,8 @@ MUTANTS = [
     Mutant(
         "Grant used twice",
         "R16",
-        "runtime_app/transitions/effects.py",
-        'if effect.state != "prepared" or environment.held_at',
+        "runtime_app/transitions/dispatching.py",
+        'if grant.state != "unused" or environment.held_at',
         "if environment.held_at",
         "tests/concurrency/test_races.py::test_eight_workers_write_one_intent",
     ),
@@ -76,7 +76,7 @@ MUTANTS = [
     Mutant(
         "intent after the send",
         "R22",
-        "runtime_app/transitions/effects.py",
+        "runtime_app/transitions/dispatching.py",
         '    failpoint("dispatch.claim")\n    action = actions.registered(effect.action_name)\n',
         "    action = actions.registered(effect.action_name)\n"
         '    action.dispatch(effect.key, action.parsed(request.parameters), request.bound["environment"]["name"])\n'
@@ -104,7 +104,7 @@ MUTANTS = [
     Mutant(
         "repeat counted twice",
         "R09",
-        "runtime_app/transitions/responding.py",
+        "runtime_app/transitions/resolving.py",
         "earlier = mine.filter(response_id=said.response_id).first()",
         "earlier = None",
         "tests/runtime/test_repeats_and_refusals.py::test_the_same_again_returns_what_was_recorded",

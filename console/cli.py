@@ -96,7 +96,7 @@ def bench(words: list[str]) -> None:
 
 
 def chaos(words: list[str]) -> None:
-    from bench.chaos import main
+    from tests.chaos.cli import main
 
     main(words)
 

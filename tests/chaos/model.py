@@ -193,7 +193,7 @@ class Model:
         elif newest and effect.state == "in_flight":
             self.doubt(effect)
         effect.evidence.append((grade, finding))
-        if by:
+        if by and finding in SETTLED:
             effect.attested_by.add(by)
 
     def settle(self, effect: Effect, finding: str) -> None:
