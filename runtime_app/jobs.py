@@ -9,9 +9,12 @@ import logging
 from datetime import UTC, datetime
 
 from croniter import croniter
+from procrastinate import PsycopgConnector
 from procrastinate.contrib.django import app
+from procrastinate.contrib.django.utils import connector_params
 
 from . import selectors, transitions
+from .transitions import epochs
 
 QUEUE = "sayso"
 STALLED = 30  # seconds a worker that took a job may be silent
@@ -24,6 +27,8 @@ log = logging.getLogger(__name__)
 @app.task(queue=QUEUE, name="sayso.start_due", retry=5)
 def start_due(timestamp: int) -> None:
     """Start every active Schedule whose minute this is."""
+    if not epochs.released(epochs.current()):  # on a copy, the same jobs start where it was copied from (R27)
+        return log.warning("no schedule starts: the epoch is not released")
     minute = datetime.fromtimestamp(timestamp, UTC)
     for schedule_id, cron in selectors.schedules():
         if legal(cron) and croniter.match(cron, minute):
@@ -50,7 +55,9 @@ async def run() -> None:
     """Do jobs until cancelled."""
     while True:
         try:
-            with app.replace_connector(app.connector.get_worker_connector()) as beside:
+            # two connections: its own pool would keep four
+            connector = PsycopgConnector(kwargs=connector_params(), min_size=1, max_size=2)
+            with app.replace_connector(connector) as beside:
                 async with beside.open_async():
                     await beside.run_worker_async(
                         queues=[QUEUE], delete_jobs="successful", install_signal_handlers=False, listen_notify=False,
