@@ -108,7 +108,11 @@ def cancel(post) -> dict:
 def fields(request, files: str = ""):
     """What was posted, once it is known to bring no file but under the name `files`."""
     _refuse({_named(name): "This form takes no file." for name in request.FILES if name != files})
-    return request.POST
+    if not files or any(request.POST.getlist(files)):
+        return request.POST
+    post = request.POST.copy()
+    post.pop(files, None)  # what a browser sends for a file that was not chosen: a field with nothing in it
+    return post
 
 
 def typed(post) -> dict[str, list[str]]:

@@ -4,6 +4,12 @@ from tests import cast
 from tests.console import stage
 
 
+@pytest.fixture(autouse=True)
+def data(settings, tmp_path):
+    """Files that people attach go where this test's end takes them along."""
+    settings.SAYSO_DATA = tmp_path
+
+
 @pytest.fixture
 def houses(transactional_db):
     return cast.assemble()

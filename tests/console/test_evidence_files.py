@@ -71,6 +71,16 @@ def test_it_is_served_as_bytes_to_be_saved_whatever_it_is(olga, asked, folder, n
     assert "\n" not in answer["Content-Disposition"]
 
 
+def test_a_file_that_was_not_chosen_is_none(olga, asked, folder):
+    """As browsers send it: a part without a name and with nothing in it."""
+    assert post(olga, asked, "").status_code == 303
+    assert not on_disk(folder) and Effect.objects.get().state == "committed"
+
+
+def test_a_text_is_no_file(olga, asked):
+    assert post(olga, asked, "text").status_code == 422
+
+
 def test_the_same_form_again_keeps_the_files_once(olga, asked, folder):
     """R09."""
     again = {"response_id": str(uuid7())}
