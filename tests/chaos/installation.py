@@ -1,6 +1,7 @@
 """A whole installation to break: a PostgreSQL of its own that keeps what it was told, a proxy before it, Harbor with
 its own log as the judge, two houses of people, and workers that are forked, so that each costs milliseconds."""
 
+import atexit
 import json
 import os
 import signal
@@ -167,6 +168,7 @@ class Installation:
         from console.processes import LIBC, PR_SET_PDEATHSIG
         from runtime_app import failpoints
 
+        atexit._clear()  # what the run cleans up at its end is not this process's to clean
         if LIBC:
             LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # it does not outlive the run
         if failpoint:
