@@ -13,7 +13,8 @@ from django.core.management import CommandError, call_command
 from runtime_app import jobs, permissions, transitions
 from runtime_app.ids import uuid7
 from runtime_app.management.commands.start_run import EXIT
-from runtime_app.models import Blocker, Refusal, Request, Run, Schedule
+from runtime_app.models import Blocker, Epoch, Refusal, Request, Run, Schedule
+from runtime_app.transitions import epochs
 from tests.cast import Answer, Approve, Finding, intend, send
 from tests.hosted.processes import AGENTS, beside_a_worker, soon
 
@@ -211,6 +212,17 @@ def test_whoever_set_the_schedule_cannot_approve_what_its_job_asks(northgate):
         run=Run.objects.get(), environment=northgate.staging, kind="wait_approval", policy={"allow_stake": False}
     )
     assert northgate.people["Olga"].pk in permissions.stakes(request)
+
+
+def test_nothing_starts_by_the_clock_on_a_copy_that_nobody_released(northgate, monkeypatch):
+    """R27."""
+    schedule(northgate)
+    with monkeypatch.context() as copied:
+        copied.setattr(epochs, "current", lambda: Epoch(number=2))
+        minute(SIX)
+    assert not Run.objects.exists()
+    minute(SIX)
+    assert Run.objects.count() == 1
 
 
 LEGAL = ["0 6 * * 1", "*/5 * * * *"]
