@@ -58,6 +58,7 @@ class Installation:
     def __init__(self, folder: Path):
         self.folder = folder
         self.children: list[int] = []
+        self.beside = []  # clusters made of this one
 
     def __enter__(self):
         from console import postgres
@@ -84,7 +85,8 @@ class Installation:
         self.owner.close()
         self.line.end()
         self.harbor.end()
-        self.cluster.destroy()
+        for cluster in (*self.beside, self.cluster):
+            cluster.destroy()
 
     def _set_up(self) -> None:
         import django

@@ -151,6 +151,7 @@ class Beside:
         for word in self.first.folder.glob("*-password"):
             shutil.copy(word, self.cluster.folder)
         self.cluster._settle_in()
+        here.beside.append(self.cluster)
         self.cluster.data.mkdir(mode=0o700)
         self.cluster._give(self.cluster.data)
         self.mark = self.folder / "mark"
