@@ -36,7 +36,7 @@ REALITY = [
     ),
     Mutant(
         "age of the database unread", "R27", T + "epochs.py",
-        'told.get("intents", 0) > intents,', "False,",
+        'told.get("intents", 0) > intents or', "False or",
         FIRST + "test_a_database_behind_its_mark_begins_a_new_epoch_and_sends_nothing",
     ),
     Mutant(
@@ -72,7 +72,7 @@ REALITY = [
     ),
     Mutant(
         "intent not marked", "R27", T + "dispatching.py",
-        "        epochs.mark(dispatch.intent)\n", "        pass\n",
+        "        epochs.mark(dispatch.intent, dispatch.attempt_id)\n", "        pass\n",
         REMEDIES + "test_an_intent_is_marked_outside_the_database_before_it_is_sent",
     ),
     Mutant(

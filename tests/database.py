@@ -4,6 +4,7 @@ Each pytest session has one of its own, so that several may run at once. It is r
 DATABASE_OWNER_URL name the server if they are set, else one is started under var/test-pg, without fsync.
 """
 
+import json
 import os
 from datetime import timedelta
 from urllib.parse import urlsplit
@@ -81,6 +82,16 @@ def begin_epoch() -> None:
     epochs.watch()
 
 
+def forget_intents() -> None:
+    """The Attempt that the mark names was deleted with the others."""
+    from django.conf import settings
+
+    path = settings.SAYSO_MARK
+    told = json.loads(path.read_text() or "{}") if path.exists() else {}
+    if told.pop("attempt", None):
+        path.write_text(json.dumps(told))
+
+
 def drop_abandoned() -> None:
     """Databases of sessions that were killed."""
     from django.conf import settings
@@ -111,6 +122,7 @@ def empty(connection: psycopg.Connection) -> None:
                 # waits for writers a test left behind; readers may go on
                 connection.execute(sql.SQL("LOCK {} IN SHARE ROW EXCLUSIVE MODE").format(sql.SQL(", ").join(tables)))
                 delete(connection, tables)
+            forget_intents()
             return
         except errors.DeadlockDetected:
             if attempt == 2:

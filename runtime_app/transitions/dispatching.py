@@ -68,7 +68,7 @@ def intend(worker_id: UUID) -> Dispatch | None:
 def _marked(dispatch: "Dispatch") -> bool:
     """The intent is committed; it is marked outside the database before it is sent, or it is not sent (R27)."""
     try:
-        epochs.mark(dispatch.intent)
+        epochs.mark(dispatch.intent, dispatch.attempt_id)
     except OSError as failed:
         why = f"The mark outside the database could not be written ({type(failed).__name__})"
         record(dispatch, actions.NotSent(why))

@@ -11,12 +11,13 @@ import logging
 import os
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import UUID
 
 from django.conf import settings
 from django.db import connection
 
 from .. import permissions, states
-from ..models import Effect, Epoch, Grant, Run, Session
+from ..models import Attempt, Effect, Epoch, Grant, Run, Session
 from .change import Change, opened
 from .continuing import revoke, wake
 from .evidence import doubt
@@ -39,12 +40,15 @@ def next_intent() -> int:
         return cursor.fetchone()[0]
 
 
-def mark(intent: int) -> None:
-    """Write outside the database that this intent is committed; called before it is sent. Raises OSError: then nothing
-    may be sent."""
+def mark(intent: int, attempt: UUID | None = None) -> None:
+    """Write outside the database that this intent, and so its Attempt, is committed; called before it is sent. Raises
+    OSError: then nothing may be sent.
+
+    The Attempt is looked for later, since a count alone is not enough: after a crash a sequence is up to 32 ahead.
+    """
     with _marked() as file:
         if intent > (told := _read(file)).get("intents", 0):
-            _write(file, told | {"intents": intent})
+            _write(file, told | {"intents": intent, "attempt": str(attempt or "")})
 
 
 def current() -> Epoch:
@@ -70,9 +74,13 @@ def differences(epoch: Epoch | None = None) -> list[str]:
         "the database was made anew": oid != epoch.database_oid,
         "the mark outside the database is missing": not told,
         "the mark outside the database is a copy": bool(told) and not told.get("inode") == inode == epoch.mark,
-        "the database is older than what was sent": told.get("intents", 0) > intents,
+        "the database is older than what was sent": told.get("intents", 0) > intents or _missing(told.get("attempt")),
     }
     return [words for words, so in found.items() if so]
+
+
+def _missing(attempt: str | None) -> bool:
+    return bool(attempt) and not Attempt.objects.filter(pk=attempt).exists()
 
 
 def watch() -> Epoch:
@@ -210,7 +218,7 @@ def _read(file) -> dict:
 def _write(file, told: dict) -> None:
     """In place, since the inode is part of the mark, and on disk before we go on."""
     file.seek(0)
-    file.write(json.dumps(told).ljust(200))
+    file.write(json.dumps(told).ljust(300))
     file.truncate()
     file.flush()
     os.fsync(file.fileno())

@@ -194,13 +194,13 @@ def restore(stage):
     """The database is older than its mark: five intents were sent that it does not know."""
     stage.granted()
     stage.facts["nothing more is sent"] = True
-    epochs.mark(epochs._facts()[3] + 5)
+    epochs.mark(epochs._facts()[3] + 5, uuid7())
     stage.say = epochs.watch
 
 
 def release_epoch(stage):
     stage.granted()
-    epochs.mark(epochs._facts()[3] + 5)
+    epochs.mark(epochs._facts()[3] + 5, uuid7())
     epochs.watch()
     stage.facts["nothing more is sent"] = True
     stage.say = lambda: epochs.release_epoch("Root")

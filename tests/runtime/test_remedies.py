@@ -228,7 +228,7 @@ def test_what_cannot_be_marked_is_not_sent(northgate, epoch, monkeypatch):
     """R27."""
     northgate.granted()
 
-    def full(intent):
+    def full(intent, attempt):
         raise OSError("no space left on device")
 
     monkeypatch.setattr(epochs, "mark", full)
@@ -275,3 +275,12 @@ def test_a_run_whose_second_grant_an_epoch_took_goes_on(northgate, epoch):
     epochs.watch()
     epochs.release_epoch("Root")
     assert Run.objects.get(pk=again.pk).state == "queued"
+
+
+def test_a_database_without_the_last_attempt_that_was_marked_is_older(northgate, epoch):
+    """R27: its count of intents may be ahead all the same, since a crash moves a sequence on by up to 32."""
+    northgate.granted()
+    assert not epochs.differences()
+    with epochs._marked() as file:
+        epochs._write(file, epochs._read(file) | {"attempt": str(uuid7())})
+    assert intend() is None and Effect.objects.get().state == "uncertain"
