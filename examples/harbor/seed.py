@@ -19,6 +19,7 @@ ENVIRONMENTS = {"staging": False, "production": True}  # the name, which is its 
 # (username, first name, last name, tenant, roles); a role limited to an environment is written role@environment
 PEOPLE = [
     ("ada", "Ada", "Okafor", "northgate", ["approver"]),
+    ("noor", "Noor", "Haddad", "northgate", ["approver"]),
     ("bob", "Bob", "Lindqvist", "northgate", ["viewer"]),
     ("olga", "Olga", "Marin", "northgate", ["operator"]),
     ("sam", "Sam", "Tanaka", "northgate", ["responder"]),

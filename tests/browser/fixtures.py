@@ -4,11 +4,13 @@ import os
 import re
 
 import pytest
+from django.db import connection
 from django.test import Client
 from playwright.sync_api import Page, expect
 
 from tests import cast
 from tests.browser.installation import Harbor, Web, workers
+from tests.hosted.processes import soon
 
 expect.set_options(timeout=8_000)
 WEB = pytest.StashKey[Web]()
@@ -32,9 +34,18 @@ def base_url(console):
     return console.url
 
 
+BUSY = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid() AND state IN ('active', 'idle in transaction')
+"""
+
+
 @pytest.fixture
-def houses(transactional_db, console):
-    return cast.assemble()
+def houses(transactional_db, console, owner):
+    """Afterwards the server has done what it was asked before the tables are emptied."""
+    yield cast.assemble()
+    connection.close()
+    soon(lambda: owner.execute(BUSY).fetchone() == (0,))
 
 
 @pytest.fixture

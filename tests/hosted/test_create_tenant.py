@@ -38,6 +38,8 @@ def test_ann_may_have_two_tenants_and_one_password(transactional_db):
     [
         (("nor th", "Northgate", "ann"), "correct horse battery", "part of an address"),
         (("northgate", " ", "ann"), "correct horse battery", "needs a name"),
+        (("n" * 300, "Northgate", "ann"), "correct horse battery", "at most"),
+        (("northgate", "N" * 300, "ann"), "correct horse battery", "at most"),
         (("northgate", "Northgate", "ann"), "short", "too short"),
         (("northgate", "Northgate", "an n"), "correct horse battery", "valid username"),
     ],

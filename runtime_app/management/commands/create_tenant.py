@@ -51,6 +51,10 @@ class Command(BaseCommand):
             raise CommandError(f"{slug!r} cannot be part of an address: letters, digits, - and _ can.") from None
         if not name.strip():
             raise CommandError("The tenant needs a name.")
+        try:
+            Tenant(slug=slug, name=name).full_clean(validate_unique=False)
+        except ValidationError as wrong:
+            raise CommandError(" ".join(wrong.messages)) from None
         if Tenant.objects.filter(slug=slug).exists():
             raise CommandError(f"There is a tenant {slug} already. Nothing was changed.")
 
