@@ -226,8 +226,10 @@ def database(url: str, *, pooled: bool) -> dict[str, Any]:
     parts = conninfo_to_dict(url)
     names = {"HOST": "host", "PORT": "port", "USER": "user", "PASSWORD": "password", "NAME": "dbname"}
     found = {name: parts.pop(key, "") for name, key in names.items()}
-    pool = {"pool": {"min_size": 1, "max_size": 8, "timeout": 10}} if pooled else {}
-    return {"ENGINE": "django.db.backends.postgresql", "CONN_MAX_AGE": 0, "OPTIONS": parts | pool, **found}
+    pool = {"pool": {"min_size": 1, "max_size": 16, "timeout": 10}} if pooled else {}
+    # looked at when it is taken from the pool: a server that was restarted costs nobody a page
+    checked = {"CONN_MAX_AGE": 0, "CONN_HEALTH_CHECKS": pooled}
+    return {"ENGINE": "django.db.backends.postgresql", **checked, "OPTIONS": parts | pool, **found}
 
 
 def kept_secret(origin: list[str], data: Path) -> str:
