@@ -19,7 +19,7 @@ FLOORS = [
     {"admin", "apps", "management"},
 ]
 WITHOUT_DJANGO = {
-    "states", "errors", "ids", "visible", "failpoints", "canonical", "responses", "fields", "actions", "questions",
+    "states", "errors", "ids", "visible", "canonical", "responses", "fields", "actions", "questions",
     "client",
 }  # fmt: skip
 # What the runtime may stand on, and which room alone.

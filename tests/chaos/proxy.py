@@ -56,7 +56,7 @@ class Proxy:
                 if self.deed == "hole" or cut.is_set() and not from_client:
                     continue
                 if self.deed == "delay":
-                    await asyncio.sleep(self.seconds)
+                    await held(self.seconds)
                 if from_client and self.left > 0 and COMMIT in some:
                     self.left -= 1
                     if self.left == 0:
@@ -102,3 +102,11 @@ class Line:
 
 if __name__ == "__main__":
     asyncio.run(main(sys.argv[1]))
+
+
+def held(seconds: float) -> asyncio.Future:
+    """Bytes that arrive late."""
+    loop = asyncio.get_running_loop()
+    future = loop.create_future()
+    loop.call_later(seconds, future.set_result, None)
+    return future
