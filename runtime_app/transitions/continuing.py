@@ -134,10 +134,11 @@ def rise(change: Change, parent: Run, child: Run, found: Blocker) -> None:
 
 
 def revoke(change: Change, run: Run, request: Request, why: str) -> None:
-    """Void the unused Grant of this Request; the Effect it prepared is withdrawn. One it would send again stays."""
+    """Void the unused Grant of this Request; the Effect it prepared, which the caller has locked, is withdrawn. One it
+    would send again stays."""
     effect = Effect.objects.filter(request_id=request.pk, state="prepared").first()
     if effect:
-        withdraw(change, run, change.lock(Effect, effect.pk), why)
+        withdraw(change, run, effect, why)
         return
     made = Grant.objects.get(request_id=request.pk)
     made.state, made.void_why = "void", why[:200]

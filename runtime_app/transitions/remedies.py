@@ -1,9 +1,10 @@
 """Recovery actions: registered remedies for an Effect, one at a time (R24). A probe asks and sends nothing."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
+from django.db.models import Q
 from pydantic import BaseModel
 
 from .. import actions, canonical, permissions, states
@@ -17,6 +18,7 @@ from .evidence import conclude, locked, read_reply, schedule_probe, unproven_unt
 from .raising import raise_recovery
 from .resolving import earlier_response, resolve, said_of
 
+_OPEN = ~Q(state__in=states.SETTLED) | Q(disputed=True)
 PROBE_FOR = timedelta(seconds=60)  # a probe that said nothing for so long may be taken up by another worker
 
 
@@ -152,24 +154,30 @@ def accept_uncertainty(change: Change, run: Run, request: Request, effect: Effec
 
 def recovering(worker_id: UUID) -> Recovery | None:
     """Take the next probe that is due: one that a person asked for, or one of a schedule (R24, R35)."""
-    with opened("recovering") as change:
-        now = change.now()
-        due = Effect.objects.filter(known_actions(), probe_at__lte=now).order_by("probe_at")
-        seen = due.values("pk", "tenant_id").first()
-        if seen is None:
-            return None
-        change.act(permissions.system("worker", seen["tenant_id"]))
-        run, effect = locked(change, seen["pk"])
-        if effect.probe_at is None or effect.probe_at > now or effect.state in states.SETTLED and not effect.disputed:
-            return None
-        effect.probe_at, effect.probes = now + PROBE_FOR, effect.probes + 1
-        effect.save(update_fields=["probe_at", "probes"])
-        request = Request.objects.get(pk=effect.request_id)
-        action = actions.registered(effect.action_name)
-        return Recovery(
-            effect.pk, effect.tenant_id, effect.key, action, action.parsed(request.parameters),
-            request.bound["environment"]["name"], PROBE_FOR.total_seconds(),
-        )  # fmt: skip
+    while True:
+        with opened("recovering") as change:
+            now = change.now()
+            due = Effect.objects.filter(known_actions(), _OPEN, probe_at__lte=now).order_by("probe_at")
+            seen = due.values("pk", "tenant_id").first()
+            if seen is None:
+                return None
+            change.act(permissions.system("worker", seen["tenant_id"]))
+            _, effect = locked(change, seen["pk"])
+            open_still = effect.state not in states.SETTLED or effect.disputed
+            if open_still and effect.probe_at and effect.probe_at <= now:
+                return _recover(effect, now)  # else another worker has it: look for another
+
+
+def _recover(effect: Effect, now: datetime) -> Recovery:
+    """A probe is under way, for a while: a worker that dies with it keeps nobody from asking again."""
+    effect.probe_at, effect.probes = now + PROBE_FOR, effect.probes + 1
+    effect.save(update_fields=["probe_at", "probes"])
+    request = Request.objects.get(pk=effect.request_id)
+    action = actions.registered(effect.action_name)
+    return Recovery(
+        effect.pk, effect.tenant_id, effect.key, action, action.parsed(request.parameters),
+        request.bound["environment"]["name"], PROBE_FOR.total_seconds(),
+    )  # fmt: skip
 
 
 def recovered(recovery: Recovery, found: actions.Reply | BaseException) -> None:

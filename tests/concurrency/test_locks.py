@@ -135,14 +135,15 @@ def test_the_sweep_locks_in_the_same_order(northgate, clock):
     assert len(rows) == 3 and all(in_order(row.split()) and row.split()[0] == "run" for row in rows), taken
 
 
-def test_a_noninteractive_run_ends_under_its_sessions_lock(northgate):
+def test_a_noninteractive_run_ends_under_its_sessions_lock(northgate, clock):
     """R05, R33: what its end takes back is locked again; nobody can be waiting there, since the Session came first."""
     northgate.policy(verdict="allow")
     turn = claim(northgate.start(interactive=False))
     transitions.suspend(turn, waits=[deployment()])
-    dispatch = intend()
+    transitions.record(intend(), TimeoutError())
+    clock.move(minutes=1)  # past the deadline until which it is probed (R35)
     with locks_taken() as taken:
-        transitions.record(dispatch, TimeoutError())
+        transitions.sweep()
     assert Run.objects.get().state == "blocked"
     assert taken[:2] == ["session", "run"]
 
