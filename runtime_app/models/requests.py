@@ -120,6 +120,12 @@ class Request(TenantRow):
         triggers = [
             kept(),
             steps_only(states.steps(states.REQUEST)),
+            # what was given to a successor takes its key when it is asked for, once (R34)
+            pgtrigger.Protect(
+                name="key_bound",
+                operation=pgtrigger.Update,
+                condition=pgtrigger.Q(old__key__df=pgtrigger.F("new__key")) & ~pgtrigger.Q(old__key="given"),
+            ),
             pgtrigger.ReadOnly(
                 name="bound",
                 fields=[

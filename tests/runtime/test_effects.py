@@ -222,7 +222,7 @@ def test_observed_against_attested_is_a_dispute(northgate, sent, clock):
     [question] = asked(effect)
     assert question.stops is False and Run.objects.get().state == "running"
     transitions.finish(turn, state="succeeded")
-    northgate.says("Olga", question, Finding("committed", "build 7"))
+    northgate.says("Stan", question, Finding("committed", "build 7"))  # Olga attested one side
     found.refresh_from_db()
     assert (found.state, found.disputed) == ("committed", False)
     assert Evidence.objects.count() == 4 and Run.objects.get().state == "succeeded"
