@@ -68,7 +68,7 @@ def test_late_evidence_is_kept_marked_late_and_contradiction_disputes(northgate)
     assert stan.post(f"{address}evidence/", said)["Location"] == address, "the same again is the same (R09)"
     assert Evidence.objects.filter(late=True).count() == 1
     page = text(stan.get(address))
-    assert '<span class="late">late</span>' in page and "The dispute" in page
+    assert '<span class="late">later evidence</span>' in page and "The dispute" in page
     assert "You attested one side" in page and 'id="record"' not in page
     assert "attested neither side settles it: nobody can now" in page.replace("\n", " ")
     northgate.join("Petra", "operator")

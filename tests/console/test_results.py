@@ -53,7 +53,7 @@ def test_evidence_that_came_later_stands_apart_and_is_marked_late(northgate):
     assert [each["finding"] for each in effect["evidence"]] == ["unknown"]
     assert effect["owner"] == "Olga" and effect["remains"] == ""
     page = text(olga.get(f"/t/northgate/runs/{asked.run_id}/"))
-    assert "Later evidence" in page and '<span class="late">late</span>' in page
+    assert "Later evidence" in page and '<span class="late">later evidence</span>' in page
 
 
 def test_the_cancel_page_names_children_and_what_cannot_be_recalled(northgate):
