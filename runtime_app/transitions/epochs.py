@@ -20,7 +20,7 @@ from .. import permissions, states
 from ..models import Attempt, Effect, Epoch, Grant, Run, Session
 from .change import Change, opened
 from .continuing import revoke, wake
-from .evidence import doubt
+from .evidence import probe_or_block, unsettle
 
 log = logging.getLogger(__name__)
 
@@ -143,19 +143,27 @@ def _begin(change: Change, last: Epoch, why: list[str]) -> Epoch:
 
 def _doubt_all(change: Change, session_id, epoch: Epoch) -> None:
     """Effects not final become uncertain and ask, unused Grants are void, unended Runs are held."""
+    runs, unsure = [], []
     for run in Run.objects.select_for_update(no_key=True).filter(session_id=session_id).order_by("pk"):
         change.log.epoch = run.epoch = epoch.number
         if run.state not in states.ENDED:
             run.held_at = change.now()
             change.note("run.held", run=run, epoch=epoch.number, why=epoch.why)
         run.save(update_fields=["epoch", "held_at"])
-        unsure = Effect.objects.select_for_update(no_key=True).filter(run_id=run.pk)
-        for effect in unsure.filter(state__in=["prepared", "in_flight"]).order_by("pk"):
+        every = Effect.objects.select_for_update(no_key=True).filter(run_id=run.pk)
+        for effect in every.filter(state__in=["prepared", "in_flight"]).order_by("pk"):
             effect.epoch = epoch.number
             effect.save(update_fields=["epoch"])
-            doubt(change, run, effect)
+            unsettle(change, run, effect)
+            unsure.append(effect)
         for made in Grant.objects.filter(run_id=run.pk, state="unused").select_related("request"):
             revoke(change, run, made.request, "this installation's data began a new epoch")
+        runs.append(run.pk)
+    # only now, since a Run that ends withdraws what it was granted, and its parent's and children's with it
+    for effect in unsure:
+        probe_or_block(change, Run.objects.get(pk=effect.run_id), effect)
+    for pk in runs:
+        run = Run.objects.get(pk=pk)
         wake(change, run)  # a Run whose Grant was all it waited for: it is held, and then goes on
 
 

@@ -165,12 +165,20 @@ def _dispute(change: Change, run: Run, effect: Effect, grade: str) -> None:
 
 
 def doubt(change: Change, run: Run, effect: Effect) -> None:
-    """It may have happened, or not: the Effect is uncertain, and exactly one pending Request asks (R23). With nobody on
-    the line it is probed until its deadline, then the Run ends `blocked` on it (R35)."""
+    """It may have happened, or not: the Effect is uncertain, and exactly one pending Request asks (R23)."""
+    unsettle(change, run, effect)
+    probe_or_block(change, run, effect)
+
+
+def unsettle(change: Change, run: Run, effect: Effect) -> None:
     effect.state, effect.uncertain_at = "uncertain", change.now()
     effect.save(update_fields=["state", "uncertain_at"])
     change.note("effect.uncertain", run=run, subject=effect.pk)
     raise_unknown(change, run, effect)
+
+
+def probe_or_block(change: Change, run: Run, effect: Effect) -> None:
+    """With nobody on the line it is probed until its deadline, then the Run ends `blocked` on it (R35)."""
     if run.interactive or run.state != "waiting":
         return
     if not (effect.deadline_at and effect.deadline_at > change.now() and schedule_probe(change, effect)):

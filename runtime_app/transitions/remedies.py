@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from .. import actions, canonical, permissions, states
 from ..errors import InvalidResponse, StaleRequest
+from ..events import current_epoch
 from ..models import Effect, Request, Response, Run
 from ..responses import Recover
 from .change import Change, opened, transition
@@ -125,7 +126,7 @@ def _send(change: Change, run: Run, effect: Effect, said: Response, name: str) -
         tenant_id=run.tenant_id, session_id=run.session_id, environment_id=run.environment_id,
         instance_id=run.instance_id, agent=run.agent, agent_version=run.agent_version, recovers_id=effect.pk,
         recovery=name, message=f"{action.title}: {name} effect {effect.pk}", initiator_id=said.user_id,
-        initiator_name=said.name, epoch=run.epoch, state="waiting", waiting_since=now, started_at=now,
+        initiator_name=said.name, epoch=current_epoch(), state="waiting", waiting_since=now, started_at=now,
     )  # fmt: skip
     again.save(force_insert=True)
     change.note("run.started", run=again, recovery=name, recovers=str(effect.pk))

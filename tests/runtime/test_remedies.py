@@ -268,6 +268,28 @@ def test_after_a_restore_what_may_have_been_sent_is_settled_by_evidence(northgat
     assert Run.objects.get().state == "queued"
 
 
+def test_after_a_restore_everything_a_job_was_granted_is_asked_about(northgate, epoch):
+    """R27, R35: the job ends on the first that nobody knows of, and the second may have been sent as well."""
+    northgate.policy("deploy", verdict="allow")
+    northgate.ask({"version": "1", "key": "a"}, {"version": "2", "key": "b"}, interactive=False)
+    epochs.mark(epochs._facts()[3] + 5)
+    epochs.watch()
+    assert Run.objects.get().state == "blocked" and not Grant.objects.filter(state="unused").exists()
+    assert [asked_about(effect).state for effect in Effect.objects.filter(state="uncertain")] == ["pending"] * 2
+
+
+def test_what_happened_before_a_restore_is_compensated_after_it(northgate, epoch):
+    """R24, R27: its Run had ended, and what is granted now is granted in this epoch."""
+    effect = shipped(northgate)
+    transitions.finish(claim(), state="succeeded")
+    epochs.mark(epochs._facts()[3] + 5)
+    epochs.watch()
+    epochs.release_epoch("Root")
+    transitions.compensate(northgate.context("Olga"), effect_id=effect.pk, response_id=uuid7())
+    northgate.approves("Ada", Request.objects.get(action_name="recall"))
+    assert intend() is not None
+
+
 def test_a_run_whose_second_grant_an_epoch_took_goes_on(northgate, epoch):
     """R24, R27: nothing else would wake it."""
     _, again = sent_again(northgate)
