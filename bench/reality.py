@@ -139,8 +139,23 @@ REALITY = [
     ),
     Mutant(
         "supplied twice", "R34", T + "supplying.py",
-        "if blocker.supplied_at or blocker.kind ==", "if blocker.kind ==",
+        "if blocker.over or blocker.kind ==", "if blocker.kind ==",
         FIRST + "test_a_blocked_job_is_granted_its_exact_action_and_the_successor_uses_it",
+    ),
+    Mutant(
+        "each vote for the next run is alone", "R34", T + "supplying.py",
+        "votes = Response.objects.filter(blocker_id=blocker.pk)", "votes = Response.objects.none()",
+        "tests/runtime/test_supplying.py::test_one_of_two_starts_nothing_and_leaves_nobody_waiting",
+    ),
+    Mutant(
+        "the parent stays blocked", "R28", T + "supplying.py",
+        '_parent_of(change, blocked), "waiting")', 'None, "waiting")',
+        "tests/hosted/test_children.py::test_a_job_goes_on_when_what_its_child_lacked_is_given",
+    ),
+    Mutant(
+        "a given child starts unasked", "R34", T + "continuing.py",
+        'run.state != "waiting" or run.key == GIVEN or', 'run.state != "waiting" or',
+        "tests/hosted/test_children.py::test_a_parent_does_not_wait_for_what_it_has_not_asked_for",
     ),
     Mutant(
         "anybody supplies", "R34", T + "supplying.py",

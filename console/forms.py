@@ -68,12 +68,16 @@ def supply(post, given: Request) -> dict:
         _refuse(_wrong_id(said))
         response = Answer(questions.read_form(given.schema, fields))
     else:
-        said = _read(post, {"digest", "confirm"})
+        said = _read(post, {"decision", "digest", "confirm"})
         wrong = _wrong_id(said)
+        if said["decision"] not in ("approve", "deny"):
+            wrong["decision"] = "Choose to grant or to deny."
         if not said["digest"]:
             wrong["digest"] = "The form does not say which action it showed. Open the page again."
         _refuse(wrong)
-        response = Approve(said["digest"], said["confirm"])
+        response = Deny(said["digest"])
+        if said["decision"] == "approve":
+            response = Approve(said["digest"], said["confirm"])
     return {"response": response, "message": said["message"], "response_id": parse_id(said["response_id"])}
 
 

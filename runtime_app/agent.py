@@ -67,9 +67,9 @@ async def compensate(effect_id, context: Context, *, message: str = "", response
 
 
 async def supply(
-    blocker_id, response: Answer | Approve, context: Context, *, message: str = "", response_id=None
+    blocker_id, response: Answer | Approve | Deny, context: Context, *, message: str = "", response_id=None
 ) -> Response:  # fmt: skip
-    """Answer, or grant that exact action, for the next run of a blocked job (R34)."""
+    """Answer, or grant or deny that exact action, for the next run of a blocked job (R34)."""
     return await _said(
         transitions.supply, context, response_id, blocker_id=blocker_id, response=response, message=message
     )

@@ -37,6 +37,8 @@ WORDS = {
     "effect.disputed": "The evidence contradicts itself",
     "effect.accepted": "Accepted that the outcome stays unknown",
     "effect.recovering": "A recovery action was started",
+    "blocker.denied": "What it lacked was denied; nothing was started",
+    "blocker.vote_spent": "A vote for the next run no longer counts",
     "blocker.supplied": "What it lacked was given for the next run",
     "environment.held": "The environment was held",
     "environment.released": "The environment was released",
@@ -50,9 +52,10 @@ def told(event):
         case "request.raised":
             of = format_html(": <code>{}</code>", shown(data["action"])) if data.get("action") else ""
             return format_html("Asked for {}{}", KINDS.get(data.get("request_kind"), "something"), of)
-        case "request.voted":
+        case "request.voted" | "blocker.voted":
             verb = {"approve": "Approved", "deny": "Denied"}.get(data.get("vote"), "Voted")
-            return format_html("{}, {} of {} needed", verb, data.get("approvals", 0), data.get("needed", 1))
+            of_next = " for the next run" if event.kind == "blocker.voted" else ""
+            return format_html("{}{}, {} of {} needed", verb, of_next, data.get("approvals", 0), data.get("needed", 1))
         case "request.resolved":
             return str(data.get("outcome", "resolved")).capitalize()
         case "grant.made":

@@ -39,7 +39,7 @@ def card(request, blocker_id, status=200, error=None):
 
 def about(request, blocker, run) -> dict:
     """The Request its successor will have, and who may answer it now; nothing where there is nothing to give."""
-    if blocker.kind == "wait_effect" or blocker.child or blocker.supplied_at:
+    if blocker.kind == "wait_effect" or blocker.child or blocker.over:
         return {}
     asked = given(blocker, run)
     asked.environment, asked.run = run.environment, run

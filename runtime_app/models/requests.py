@@ -10,7 +10,7 @@ from django.db.models import Q
 from .. import states
 from .base import Now, TenantKey, TenantRow, kept, one_of, steps_only
 from .tenancy import Environment
-from .work import Run, Session
+from .work import Blocker, Run, Session
 
 KINDS = ["wait_user", "wait_approval", "wait_effect"]
 SAID = [
@@ -25,6 +25,8 @@ SAID = [
     "release",
     "compensate",
     "evidence",
+    "pause",
+    "unpause",
 ]
 
 
@@ -157,11 +159,12 @@ class Request(TenantRow):
 
 class Response(TenantRow):
     """What one actor said: to one Request, of one Run (cancel), of an Effect (evidence, compensate), of a Grant (void),
-    of an Environment (hold, release). Only what was accepted is kept (R09)."""
+    of an Environment (hold, release), of a Schedule (pause, unpause). Only what was accepted is kept (R09)."""
 
     session = TenantKey(Session)
-    run = TenantKey(Run, null=True, db_comment="none: a hold or a release of an Environment")
+    run = TenantKey(Run, null=True, db_comment="none: of an Environment or of a Schedule")
     request = TenantKey(Request, null=True)
+    blocker = TenantKey(Blocker, null=True, db_comment="a vote before its Request is there; the quorum makes it (R34)")
     kind = models.CharField(max_length=10, choices=[(kind, kind) for kind in SAID])
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", db_index=False)
     name = models.CharField(max_length=150, db_comment="the person's name at that time")
@@ -184,6 +187,11 @@ class Response(TenantRow):
                 condition=Q(kind__in=["approve", "deny"], spent_at=None),
                 name="response_one_vote",
             ),
+            models.UniqueConstraint(
+                fields=["blocker", "user"],
+                condition=Q(blocker__isnull=False, spent_at=None),
+                name="response_one_vote_a_blocker",
+            ),
         ]
         indexes = [
             models.Index(fields=["request"], condition=Q(request__isnull=False), name="response_of_request"),
@@ -191,12 +199,21 @@ class Response(TenantRow):
         ]
         triggers = [
             kept(),
+            # a vote on a Blocker gets its Request, once, when the quorum makes that
+            pgtrigger.Protect(
+                name="request_bound",
+                operation=pgtrigger.Update,
+                condition=pgtrigger.Condition(
+                    "OLD.request_id IS DISTINCT FROM NEW.request_id"
+                    " AND (OLD.request_id IS NOT NULL OR OLD.blocker_id IS NULL)"
+                ),
+            ),
             pgtrigger.ReadOnly(
                 name="said",
                 fields=[
                     "tenant",
                     "run",
-                    "request",
+                    "blocker",
                     "kind",
                     "user",
                     "name",

@@ -1,5 +1,6 @@
 """Sessions, Runs, what a Run has journaled, what blocked it, and the workers alive."""
 
+import pgtrigger
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
@@ -61,6 +62,7 @@ class Run(TenantRow):
     started_at = models.DateTimeField(null=True)
     waiting_since = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
+    output_removed_at = models.DateTimeField(null=True, db_comment="since when older output is not kept any more (R36)")
 
     @property
     def title(self) -> str:
@@ -109,6 +111,9 @@ class Schedule(TenantRow):
     active = models.BooleanField(default=True)
     refused = models.TextField(blank=True, editable=False, db_comment="why it did not start when it last was due")
     refused_at = models.DateTimeField(null=True, editable=False)
+    paused_at = models.DateTimeField(null=True, editable=False)
+    paused_by = models.CharField(max_length=150, blank=True, editable=False)
+    session = TenantKey(Session, null=True, editable=False, db_comment="where its pauses are told")
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     def __str__(self):
@@ -146,7 +151,22 @@ class Chunk(TenantRow):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "stream", "offset"], name="chunk_once")]
-        triggers = append_only()
+        triggers = [
+            pgtrigger.Protect(name="append_only", operation=pgtrigger.Update),
+            # the output of a Run that goes on, or ended a moment ago, is not removed by anybody
+            pgtrigger.Trigger(
+                name="kept_while_new",
+                operation=pgtrigger.Delete,
+                when=pgtrigger.Before,
+                func="""
+                    IF NOT EXISTS (SELECT FROM runtime_app_run
+                                   WHERE id = OLD.run_id AND ended_at < sayso_now() - interval '23 hours') THEN
+                        RAISE EXCEPTION 'Cannot delete output of a Run that has not ended a day ago';
+                    END IF;
+                    RETURN OLD;
+                """,
+            ),
+        ]
 
 
 class Blocker(TenantRow):
@@ -173,9 +193,18 @@ class Blocker(TenantRow):
     successor_request = models.UUIDField(null=True)
     supplied_at = models.DateTimeField(null=True)
     supplied_by = models.CharField(max_length=150, blank=True)
+    denied_at = models.DateTimeField(null=True, db_comment="as many as the policy says denied it: nothing was started")
+    denied_by = models.CharField(max_length=150, blank=True)
     replaced_at = models.DateTimeField(null=True, db_comment="a newer equal Blocker counts this one")
     count = models.IntegerField(default=1)
     created_at = models.DateTimeField(db_default=Now())
+
+    OPEN = Q(supplied_at=None, denied_at=None, replaced_at=None)
+
+    @property
+    def over(self) -> bool:
+        """It was given, or denied."""
+        return bool(self.supplied_at or self.denied_at)
 
     @property
     def parameters(self) -> bytes:
@@ -187,10 +216,12 @@ class Blocker(TenantRow):
         indexes = [
             models.Index(
                 fields=["tenant", "-created_at"],
-                condition=Q(supplied_at=None, replaced_at=None),
+                condition=Q(supplied_at=None, denied_at=None, replaced_at=None),
                 name="blocker_open",
             ),
-            models.Index(fields=["tenant", "same"], condition=Q(supplied_at=None), name="blocker_same"),
+            models.Index(
+                fields=["tenant", "same"], condition=Q(supplied_at=None, denied_at=None), name="blocker_same"
+            ),
         ]
         triggers = [kept()]
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ..models import Blocker, Run
+from ..models import Blocker, Response, Run
 from ..permissions import Context, visible
 from .rows import before, one, page
 
@@ -17,15 +17,28 @@ class BlockerPage:
     successor: Run | None
     newer: Blocker | None  # an equal one that counts this one
     earlier: list[Blocker]  # equal ones that this one counts
+    lacking: Blocker | None  # of a child: what is given there is given here (R28)
+    parents: list[Run]  # whose children, one below the other, met this; the nearest first
+    votes: list[Response]  # those that count, before as many are there as the policy asks for
+    voted: bool  # by the caller
+
+    @property
+    def approvals(self) -> int:
+        return sum(each.kind == "approve" for each in self.votes)
+
+    @property
+    def denials(self) -> int:
+        return sum(each.kind == "deny" for each in self.votes)
 
 
 def blockers(context: Context, *, last=None):
     """What can still be given, oldest first, on the first page; then what was given or counted elsewhere, newest first.
     Returns (open, rest, the id the next page starts after)."""
     rows = visible(Blocker, context).select_related("run__session", "run__environment")
-    waiting = rows.filter(supplied_at=None, replaced_at=None)
+    rows = rows.filter(child=None)  # a child's is its parent's, and shown once (R28)
+    waiting = rows.filter(Blocker.OPEN)
     open_ones = [] if last else list(waiting.order_by("created_at", "pk")[:MOST])
-    rest = rows.exclude(supplied_at=None, replaced_at=None)
+    rest = rows.exclude(Blocker.OPEN)
     found, after = page(before(rest, context, last, "created_at"), PAGE)
     return open_ones, found, after
 
@@ -37,6 +50,32 @@ def blocker_page(context: Context, id) -> BlockerPage:
     equal = visible(Blocker, context).filter(same=blocker.same).exclude(pk=blocker.pk).exclude(same="")
     newer = equal.filter(replaced_at=None, created_at__gt=blocker.created_at).order_by("-created_at")
     older = equal.filter(replaced_at__isnull=False, created_at__lt=blocker.created_at).order_by("-created_at")
+    votes = list(Response.objects.filter(blocker_id=blocker.pk, spent_at=None).order_by("at", "pk"))
     return BlockerPage(
-        blocker, blocker.run, successors.first(), newer.first() if blocker.replaced_at else None, list(older[:MOST])
+        blocker=blocker,
+        run=blocker.run,
+        successor=successors.first(),
+        newer=newer.first() if blocker.replaced_at else None,
+        earlier=list(older[:MOST]),
+        lacking=_lacking(context, blocker),
+        parents=_parents(context, blocker.run),
+        votes=votes,
+        voted=any(each.user_id == context.user_id for each in votes),
     )
+
+
+def _lacking(context: Context, blocker: Blocker) -> Blocker | None:
+    """The Blocker, below, of the Run that met what this one names."""
+    found = None
+    while blocker and blocker.child:
+        blocker = found = visible(Blocker, context).filter(run_id=blocker.child).first()
+    return found
+
+
+def _parents(context: Context, run: Run) -> list[Run]:
+    found = []
+    while run and run.parent_id:
+        run = visible(Run, context).filter(pk=run.parent_id).select_related("session", "environment").first()
+        if run:
+            found.append(run)
+    return found

@@ -62,6 +62,7 @@ def _blocker(blocker: Blocker) -> dict:
         "effect": str(blocker.effect) if blocker.effect else None,
         "child": str(blocker.child) if blocker.child else None,
         "supplied_by": blocker.supplied_by or None,
+        "denied_by": blocker.denied_by or None,
         "successor": str(blocker.successor_run) if blocker.supplied_at else None,
     }
 

@@ -1,14 +1,14 @@
 """A Run with nobody on the line does not wait for a person: it ends with the concrete thing it lacked (R33-R35)."""
 
-import json
 from datetime import timedelta
-from hashlib import sha256
 
 from .. import actions, canonical, clock
+from ..events import current_epoch
 from ..ids import uuid7
 from ..models import Blocker, Effect, Request, Run
 from .change import Change
 from .continuing import GIVEN, end
+from .counting import count_equal
 
 QUESTION_WAITS = timedelta(days=7)
 
@@ -35,32 +35,23 @@ def block(change: Change, run: Run, request: Request) -> None:
             tenant=run.tenant_id, session=run.session_id, run=successor, request=next_request,
             action_bytes=request.action_bytes,
         )  # fmt: skip
-    _count_equal(change, run, blocker)
+    count_equal(change, run, blocker)
     blocker.save(force_insert=True)
     end(change, run, "blocked", reason=unblocks, blocker=request.kind)
-
-
-def _count_equal(change: Change, run: Run, blocker: Blocker) -> None:
-    lacked = blocker.action_hash or json.dumps([blocker.prompt, blocker.schema], sort_keys=True)
-    job = [run.agent, str(run.environment_id), str(run.schedule_id), run.message, blocker.kind, lacked]
-    blocker.same = sha256(json.dumps(job).encode()).hexdigest()
-    equal = Blocker.objects.filter(tenant_id=run.tenant_id, same=blocker.same, supplied_at=None, replaced_at=None)
-    for earlier in equal:
-        blocker.count += earlier.count
-    equal.update(replaced_at=change.now())
 
 
 def given(blocker: Blocker, blocked: Run) -> Request:
     """The Request that the blocked Run's successor will have, as it is answered before that Run starts (R34)."""
     policy = blocker.policy or {}
     asked = {"answer": {"schema": blocker.schema}}
-    accepts = asked if blocker.kind == "wait_user" else {"approve": {"digest": blocker.digest}}
+    decided = {"approve": {"digest": blocker.digest}, "deny": {"digest": blocker.digest}}
+    accepts = asked if blocker.kind == "wait_user" else decided
     return Request(
         id=blocker.successor_request, tenant_id=blocked.tenant_id, session_id=blocked.session_id, run_id=blocked.pk,
         environment_id=blocked.environment_id, kind=blocker.kind, key=GIVEN, prompt=blocker.prompt,
         schema=blocker.schema, action_name=blocker.action_name, action_version=blocker.action_version,
         action_bytes=blocker.action_bytes, action_hash=blocker.action_hash, digest=blocker.digest,
-        described=blocker.described, claim=blocker.claim, policy=blocker.policy, epoch=blocked.epoch, accepts=accepts,
+        described=blocker.described, claim=blocker.claim, policy=blocker.policy, epoch=current_epoch(), accepts=accepts,
         expires_at=clock.now() + timedelta(seconds=policy.get("request_for", QUESTION_WAITS.total_seconds())),
     )  # fmt: skip
 

@@ -3,10 +3,12 @@
 from django.db import connection
 
 from .. import states
+from ..ids import uuid7
 from ..models import Blocker, Effect, Grant, Now, Request, Run
 from .change import Change
+from .counting import count_equal
 
-GIVEN = "given"  # the key of what was supplied to a successor, until it asks for it (R34)
+GIVEN = "given"  # the key of what was supplied to a successor, a Request or a child, until it asks for it (R34)
 
 _STOPPED = """
 select exists (select 1 from runtime_app_request where run_id = %(run)s and state = 'pending' and stops)
@@ -15,7 +17,8 @@ select exists (select 1 from runtime_app_request where run_id = %(run)s and stat
     or exists (select 1 from runtime_app_effect where run_id = %(run)s
                and (state = 'in_flight' or state = 'uncertain' and accepted_at is null))
     or exists (select 1 from runtime_app_effect where id = %(recovers)s and state = 'in_flight')
-    or exists (select 1 from runtime_app_run where parent_id = %(run)s and not state = any(%(ended)s))
+    or exists (select 1 from runtime_app_run where parent_id = %(run)s and not state = any(%(ended)s)
+               and key <> %(given)s)
 """
 
 
@@ -31,8 +34,9 @@ def stopped_at_something(run: Run) -> bool:
 
 
 def wake(change: Change, run: Run) -> None:
-    """Make the Run claimable if nothing stops it any more. Nothing else wakes a Run."""
-    if run.state != "waiting" or stopped_at_something(run):
+    """Make the Run claimable if nothing stops it any more. Nothing else wakes a Run. A child that was given something
+    starts when its parent has asked for it (R34)."""
+    if run.state != "waiting" or run.key == GIVEN or stopped_at_something(run):
         return
     run.state, run.waiting_since = "queued", None
     run.queued_at = Now()
@@ -100,7 +104,8 @@ def end_child(change: Change, parent: Run, child: Run, how: str) -> None:
     """What ends a parent ends its live children: by name, each with its own Event (R28)."""
     by = parent.cancelled_by or f"Run {parent.pk}"
     child.cancelled_by, child.cancel_requested_at = by, child.cancel_requested_at or change.now()
-    child.cancel_reason = child.cancel_reason or f"Its parent {how}."
+    unasked = " What was given for it was not asked for." if child.key == GIVEN else ""
+    child.cancel_reason = child.cancel_reason or f"Its parent {how}.{unasked}"
     if child.state == "running":  # its worker has to stop first
         child.save(update_fields=["cancelled_by", "cancel_requested_at", "cancel_reason"])
         change.note("run.cancelling", run=child, by=by, parent=str(parent.pk))
@@ -121,16 +126,21 @@ def after_child(change: Change, parent: Run, child: Run) -> None:
 
 
 def rise(change: Change, parent: Run, child: Run, found: Blocker) -> None:
+    unblocks = found.unblocks
+    if Run.objects.filter(parent_id=parent.pk, key=GIVEN).exists():
+        unblocks = f"What was given for this run was not asked for. {unblocks}"
     raised = Blocker(
         **{
             name: getattr(found, name)
             for name in ("kind", "prompt", "schema", "action_name", "action_version", "action_bytes", "action_hash")
-            + ("claim", "described", "policy", "effect", "unblocks")
+            + ("claim", "described", "policy", "effect")
         },
         tenant_id=parent.tenant_id, session_id=parent.session_id, run_id=parent.pk, child=child.pk,
+        unblocks=unblocks, successor_run=uuid7(),
     )  # fmt: skip
+    count_equal(change, parent, raised)
     raised.save(force_insert=True)
-    end(change, parent, "blocked", reason=found.unblocks, blocker=found.kind, child=str(child.pk))
+    end(change, parent, "blocked", reason=unblocks, blocker=found.kind, child=str(child.pk))
 
 
 def revoke(change: Change, run: Run, request: Request, why: str) -> None:

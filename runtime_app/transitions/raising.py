@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
-from .. import actions, canonical, policies, questions
+from .. import actions, canonical, policies, questions, states
 from ..errors import IdempotencyConflict, InvalidInput
 from ..ids import parse_id, uuid7
 from ..models import Effect, Environment, Instance, Request, Run
 from .blocking import GIVEN, QUESTION_WAITS, block
 from .change import Change
-from .continuing import close
+from .continuing import close, wake
 from .granting import grant, unaccepted
 
 PROMPT_BYTES = 20_000
@@ -123,6 +123,8 @@ def raise_waits(change: Change, run: Run, waits: list[Wait]) -> list[Request] | 
 
 def _raise_child(change: Change, parent: Run, wait: Child) -> None:
     earlier = Run.objects.filter(parent_id=parent.pk, key=wait.key).first()
+    if earlier is None and _take_given_child(change, parent, wait):
+        return
     if earlier:
         if (earlier.agent, earlier.message) != (wait.agent, wait.message):
             raise IdempotencyConflict(f"The wait {wait.key[:60]} was raised before with other content.")
@@ -139,6 +141,18 @@ def _raise_child(change: Change, parent: Run, wait: Child) -> None:
     child.save(force_insert=True)
     change.note("run.started", run=child, agent=child.agent, parent=str(parent.pk))
     change.log.work("run")
+
+
+def _take_given_child(change: Change, parent: Run, wait: Child) -> bool:
+    """What the child of the run before lacked was given to this child, which starts now that it is asked for (R34)."""
+    same = Run.objects.filter(parent_id=parent.pk, key=GIVEN, agent=wait.agent, message=wait.message)
+    if not parent.follows_id or not (found := same.exclude(state__in=states.ENDED).first()):
+        return False
+    child = change.lock(Run, found.pk)
+    child.key = wait.key
+    child.save(update_fields=["key"])
+    wake(change, child)
+    return True
 
 
 def check_child(parent: Run, wait: Child) -> InvalidInput | None:

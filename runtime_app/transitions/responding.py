@@ -6,7 +6,7 @@ from hashlib import sha256
 from .. import canonical, permissions, questions
 from ..errors import DigestMismatch, InvalidInput, InvalidResponse, NotFound
 from ..ids import parse_id
-from ..models import Effect, Environment, Request, Response, Run
+from ..models import Blocker, Effect, Environment, Request, Response, Run
 from ..responses import Answer, Approve, Deny, Finding, Recover, Resume, Said
 from .change import Change, transition
 from .continuing import wake
@@ -89,42 +89,54 @@ def said_in(resume: Resume, request: Request) -> Response:
 
 def _answer(change: Change, run: Run, request: Request, said: Response, answer: Answer) -> None:
     said.content = {"values": questions.accept(request.schema, answer.values)}
-    _record(said, request, "resolved", "answered")
+    recorded(said, request, "resolved", "answered")
     resolve(change, run, request, "answered", said.name)
     wake(change, run)
 
 
-def _record(said: Response, request: Request, state: str, outcome: str | None) -> None:
+def recorded(said: Response, request: Request, state: str, outcome: str | None) -> None:
+    """Write the Response, with the outcome that a repeat of it gets again (R09)."""
     said.recorded = {"request": str(request.pk), "state": state, "outcome": outcome}
     said.save(force_insert=True)
 
 
 def _vote(change: Change, run: Run, request: Request, said: Response, vote: Approve | Deny) -> None:
+    votes = Response.objects.filter(request_id=request.pk)
+    outcome = weigh(change, run, request, said, vote, votes, of=request)
+    recorded(said, request, "resolved" if outcome else "pending", outcome)
+    if outcome:
+        conclude_vote(change, run, request, outcome, said.name)
+
+
+def weigh(
+    change: Change, run: Run, request: Request, said: Response, vote: Approve | Deny, votes, of: Request | Blocker
+) -> str | None:
+    """What this vote, with those of `votes` that still count, comes to: approved, denied, or None, not enough yet.
+    `of`: what they collect on.
+
+    Raises DigestMismatch, InvalidInput, InvalidResponse, StaleRequest (already_voted).
+    """
     if vote.digest != request.digest:
         raise DigestMismatch(digest=request.digest, shown=str(vote.digest)[:64])
     _legal_vote(request, said, vote)
-    counted = _recount(change, run, request, said.user_id)
+    counted = _recount(change, run, request, said, votes, of)
     counted.append(said.kind)
     policy = request.policy
-    if counted.count("approve") >= policy["approvals"]:
-        outcome = "approved"
-    elif counted.count("deny") >= policy["denials"]:
-        outcome = "denied"
-    else:
-        outcome = None
     said.content = {"digest": vote.digest}
-    _record(said, request, "resolved" if outcome else "pending", outcome)
     change.note(
-        "request.voted", run=run, subject=request.pk, vote=said.kind, approvals=counted.count("approve"),
+        f"{_word(of)}.voted", run=run, subject=of.pk, vote=said.kind, approvals=counted.count("approve"),
         denials=counted.count("deny"), needed=policy["approvals"], message=said.message,
     )  # fmt: skip
+    if counted.count("approve") >= policy["approvals"]:
+        return "approved"
+    return "denied" if counted.count("deny") >= policy["denials"] else None
+
+
+def conclude_vote(change: Change, run: Run, request: Request, outcome: str, by: str) -> None:
+    resolve(change, run, request, outcome, by)
     if outcome == "approved":
-        resolve(change, run, request, outcome, said.name)
         grant(change, run, request)
-        wake(change, run)  # goes on at once only if it is a successor that this was given to (R34)
-    elif outcome == "denied":
-        resolve(change, run, request, outcome, said.name)
-        wake(change, run)
+    wake(change, run)  # when approved it goes on at once only if it is a successor that this was given to (R34)
 
 
 def _legal_vote(request: Request, said: Response, vote: Approve | Deny) -> None:
@@ -148,11 +160,13 @@ def _legal_vote(request: Request, said: Response, vote: Approve | Deny) -> None:
             )
 
 
-def _recount(change: Change, run: Run, request: Request, voter: int) -> list[str]:
+def _word(of: Request | Blocker) -> str:
+    return "blocker" if isinstance(of, Blocker) else "request"
+
+
+def _recount(change: Change, run: Run, request: Request, said: Response, votes, of: Request | Blocker) -> list[str]:
     """The earlier votes that still count. One whose author lost the right is marked spent, visibly, for good (R18)."""
-    earlier = list(
-        Response.objects.filter(request_id=request.pk, kind__in=["approve", "deny"], spent_at=None).order_by("at")
-    )
+    earlier = list(votes.filter(kind__in=["approve", "deny"], spent_at=None).order_by("at"))
     if not earlier:
         return []
     able = permissions.entitled(request)
@@ -161,8 +175,8 @@ def _recount(change: Change, run: Run, request: Request, voter: int) -> list[str
         if vote.user_id not in able:
             vote.spent_at = change.now()
             vote.save(update_fields=["spent_at"])
-            change.note("request.vote_spent", run=run, subject=request.pk, vote=vote.kind, of=vote.name)
-        elif vote.user_id == voter:
+            change.note(f"{_word(of)}.vote_spent", run=run, subject=of.pk, vote=vote.kind, of=vote.name)
+        elif vote.user_id == said.user_id:
             raise stale(request, "already_voted")
         else:
             counted.append(vote.kind)

@@ -123,7 +123,7 @@ def form(name: str, stage: Stage) -> dict[str, str]:
         "session": {"agent": "deployer", "environment": "staging", "message": "go", "start_id": str(uuid7())},
         "void": common, "hold": common, "release": common, "compensate": common,
         "evidence": common | {"finding": "unknown"},
-        "supply": common | {"digest": stage.blocker.digest, "confirm": "production"},
+        "supply": common | {"decision": "approve", "digest": stage.blocker.digest, "confirm": "production"},
         "begin": {"agent": "deployer", "environment": "staging", "message": "go", "start_id": str(uuid7())},
     }.get(name, {})
 

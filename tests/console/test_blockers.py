@@ -19,7 +19,8 @@ def blocked(northgate, wait=None, **more) -> Blocker:
 
 
 def grant(blocker: Blocker, **more) -> dict:
-    return {"response_id": str(uuid7()), "digest": blocker.digest, "message": "", "confirm": ""} | more
+    said = {"response_id": str(uuid7()), "digest": blocker.digest, "decision": "approve", "message": "", "confirm": ""}
+    return said | more
 
 
 def test_ada_grants_that_exact_action_for_the_next_run_and_both_pages_link(northgate):
@@ -79,6 +80,7 @@ def test_a_grant_names_what_was_shown(northgate):
     assert ada.post(address, grant(blocker, digest="0" * 64)).status_code == 409
     assert ada.post(address, grant(blocker, digest="")).status_code == 422
     assert ada.post(address, grant(blocker, approved="1")).status_code == 422
+    assert ada.post(address, grant(blocker, decision="")).status_code == 422
     assert not Run.objects.filter(follows_id=blocker.run_id).exists()
 
 
@@ -103,6 +105,63 @@ def test_equal_ones_of_a_job_are_counted_in_one_row(northgate):
     assert f"b-{other.pk}" in first
     assert f"/blockers/{made[2].pk}/" in text(ada.get(f"/t/northgate/blockers/{made[0].pk}/"))
     assert "3 runs of this job" in text(ada.get(f"/t/northgate/blockers/{made[2].pk}/"))
+
+
+def test_two_approvals_collect_on_the_page_before_the_next_run_starts(northgate):
+    """R33, R34: the page says 1 of 2, and to whom it is said already."""
+    northgate.policy("deploy", approvals=2)
+    blocker = blocked(northgate)
+    address = f"/t/northgate/blockers/{blocker.pk}/"
+    ada, bob = visitor(northgate.people["Ada"]), visitor(northgate.people["Bob"])
+    assert "Grant this exact action, as 1 of 2" in text(ada.get(address))
+    ada.post(f"{address}supply/", grant(blocker, message="looks right"))
+    page = text(ada.get(address))
+    assert "1 of 2 approvals" in page and "looks right" in page
+    assert "You have voted" in page and 'id="supply"' not in page
+    assert not Run.objects.filter(follows_id=blocker.run_id).exists()
+    again = ada.post(f"{address}supply/", grant(blocker))
+    assert again.status_code == 409 and "you voted before" in text(again)
+    page = text(bob.get(address))
+    assert "1 of 2 approvals" in page and "and start the next run" in page
+    assert bob.post(f"{address}supply/", grant(blocker)).status_code == 303
+    assert Run.objects.get(follows_id=blocker.run_id).state == "queued"
+
+
+def test_a_denial_starts_nothing_and_the_page_says_by_whom(northgate):
+    """R34."""
+    blocker = blocked(northgate)
+    address = f"/t/northgate/blockers/{blocker.pk}/"
+    ada = visitor(northgate.people["Ada"])
+    assert ada.post(f"{address}supply/", grant(blocker, decision="deny", message="not this one")).status_code == 303
+    page = text(ada.get(address))
+    assert "No next run was started" in page and "Ada" in page and "not this one" in page and 'id="supply"' not in page
+    late = visitor(northgate.people["Bob"]).post(f"{address}supply/", grant(blocker))
+    assert late.status_code == 409 and "Ada already denied this" in text(late)
+    listed = text(ada.get("/t/northgate/blockers/"))
+    assert "No job lacks anything" in listed and "Denied" in listed
+    assert not Run.objects.filter(follows_id=blocker.run_id).exists()
+
+
+def test_what_a_child_lacked_is_shown_once_and_both_pages_link(northgate):
+    """R28, R34: the parent's page leads to where it is given, and both of its Runs to each other."""
+    job = northgate.start(interactive=False, message="nightly")
+    transitions.suspend(claim(job), waits=[transitions.Child("c", "deployer", "deploy it")])
+    child = Run.objects.get(parent_id=job.pk)
+    transitions.suspend(claim(child), waits=[deployment("2.0.4")])
+    risen, blocker = Blocker.objects.get(run_id=job.pk), Blocker.objects.get(run_id=child.pk)
+    ada, address = visitor(northgate.people["Ada"]), f"/t/northgate/blockers/{blocker.pk}/"
+    assert f"b-{blocker.pk}" in text(ada.get("/t/northgate/blockers/"))
+    assert f"b-{risen.pk}" not in text(ada.get("/t/northgate/blockers/"))
+    assert address in text(ada.get(f"/t/northgate/blockers/{risen.pk}/"))
+    page = text(ada.get(address))
+    assert f"/runs/{job.pk}/" in page and "A Run waited for this one" in page
+    assert ada.post(f"{address}supply/", grant(blocker)).status_code == 303
+    successor, below = Run.objects.get(follows_id=job.pk), Run.objects.get(follows_id=child.pk)
+    page = text(ada.get(f"/t/northgate/runs/{successor.pk}/"))
+    assert f"/runs/{job.pk}/" in page and f"/runs/{below.pk}/" in page and "not asked for yet" in page
+    assert f"/runs/{successor.pk}/" in text(ada.get(f"/t/northgate/runs/{job.pk}/"))
+    assert f"/runs/{successor.pk}/" in text(ada.get(f"/t/northgate/runs/{below.pk}/"))
+    assert f"/runs/{below.pk}/" in text(ada.get(address))
 
 
 def test_a_job_blocked_on_an_outcome_leads_to_its_effect(northgate):

@@ -50,6 +50,11 @@ SCRIPTS = {
     "a number for a text": [[("deploy", '{"service": "a", "version": 1}')], "done"],
     "a secret": [[("ask_person", {"prompt": "Well?", "schema": {"type": "object", "properties": {"p": {"type": "string", "format": "password"}}}})], "done"],  # noqa: E501
     "a child that deploys": [[("run_agent", {"agent": "scripted", "message": "two deployments"})], "done"],
+    "a child that deploys once": [[("run_agent", {"agent": "scripted", "message": "one deployment"})], "done"],
+    "one deployment": [[("deploy", {"service": "a", "version": "1"})], "done"],
+    "a child with a child that deploys": [
+        [("run_agent", {"agent": "scripted", "message": "a child that deploys once"})], "done",
+    ],
     "a child and a question": [
         [("run_agent", {"agent": "scripted", "message": "two questions"}), CONFIRM], "done",
     ],

@@ -1,11 +1,14 @@
 """Child Runs (R28): their waits are their own, their ends go to the parent, what nobody could give rises to it."""
 
+from itertools import pairwise
+
 import pytest
 
 from runtime_app import permissions, selectors, transitions
 from runtime_app.errors import NotFound
-from runtime_app.models import Blocker, Request, Run
-from tests.cast import Answer, Approve, Deny, Resume
+from runtime_app.models import Blocker, Effect, Grant, Request, Run
+from runtime_app.transitions import Child, suspend
+from tests.cast import Answer, Approve, Deny, Resume, claim, deployment, intend, send
 from tests.hosted.test_loop import start
 
 
@@ -75,7 +78,8 @@ def test_the_child_of_a_job_is_a_job_and_its_blocker_rises(northgate, worked):
 
 
 def test_what_a_childs_job_lacked_is_given_to_the_child(northgate, worked):
-    """R34: the digest is bound to the child's successor; on the parent's Blocker the answer says where to go."""
+    """R28, R34: on the parent's Blocker the answer says where to go; given there, it is the parent's successor that
+    starts, and the child's waits until that asks for it."""
     run = worked(start(northgate, "a child that deploys", interactive=False))
     worked(child_of(run))
     ada = northgate.context("Ada")
@@ -83,7 +87,98 @@ def test_what_a_childs_job_lacked_is_given_to_the_child(northgate, worked):
     with pytest.raises(transitions.supplying.InvalidResponse, match="child"):
         transitions.supply(ada, blocker_id=risen.pk, response=Approve(own.digest), response_id=_id())
     transitions.supply(ada, blocker_id=own.pk, response=Approve(own.digest), response_id=_id())
-    assert Run.objects.get(follows_id=child_of(run).pk).state == "queued"
+    successor, below = Run.objects.get(follows_id=run.pk), Run.objects.get(follows_id=child_of(run).pk)
+    assert (successor.state, below.state, below.parent_id) == ("queued", "waiting", successor.pk)
+    assert intend() is None, "nothing is sent before it is asked for"
+
+
+def test_a_job_goes_on_when_what_its_child_lacked_is_given(northgate, worked, told):
+    """R28, R34: by real loops. The parent's successor asks for its child again, that asks for its deployments, and one
+    of them is granted; the other blocks both anew, and is granted in its turn."""
+    run = worked(start(northgate, "a child that deploys once", interactive=False))
+    worked(child_of(run))
+    own = Blocker.objects.get(run=child_of(run))
+    transitions.supply(northgate.context("Ada"), blocker_id=own.pk, response=Approve(own.digest), response_id=_id())
+    successor = worked(Run.objects.get(follows_id=run.pk))
+    below = Run.objects.get(follows_id=child_of(run).pk)
+    assert (successor.state, below.state, below.key) == ("waiting", "queued", "0.0")
+    worked(below)
+    send(intend())
+    below = worked(below)
+    successor = worked(successor)
+    assert (below.state, successor.state) == ("succeeded", "succeeded")
+    assert told(successor) == [{"outcome": "succeeded", "result": below.result}]
+    assert successor.initiator_name == "Olga" and child_of(successor).pk == below.pk == own.successor_run
+    assert Blocker.objects.get(run=run).successor_run == successor.pk
+    assert not Blocker.objects.filter(run_id__in=[successor.pk, below.pk]).exists()
+
+
+def test_what_a_grandchild_lacked_starts_all_above_it(northgate, worked):
+    """R28, R34: from the top, each when the one above has asked for it."""
+    run = worked(start(northgate, "a child with a child that deploys", interactive=False))
+    middle = worked(child_of(run))
+    worked(child_of(middle))
+    own = Blocker.objects.get(run=child_of(middle))
+    transitions.supply(northgate.context("Ada"), blocker_id=own.pk, response=Approve(own.digest), response_id=_id())
+    following = [Run.objects.get(follows_id=each.pk) for each in (run, middle, child_of(middle))]
+    for above, below in pairwise(following):
+        assert Run.objects.get(pk=below.pk).state == "waiting" and below.parent_id == above.pk
+        worked(above)
+        assert Run.objects.get(pk=below.pk).state == "queued"
+    worked(following[-1])
+    send(intend())
+    for each in reversed(following):
+        assert worked(each).state == "succeeded"
+
+
+def test_a_child_that_is_not_asked_for_again_uses_nothing_that_was_given(northgate):
+    """R34: the parent's successor asks another thing of its child. What was given is taken back, and it says so."""
+    run = northgate.start(interactive=False)
+    suspend(claim(run), waits=[Child("c", "deployer", "deploy it")])
+    suspend(claim(child_of(run)), waits=[deployment()])
+    own = Blocker.objects.get(run=child_of(run))
+    transitions.supply(northgate.context("Ada"), blocker_id=own.pk, response=Approve(own.digest), response_id=_id())
+    successor = Run.objects.get(follows_id=run.pk)
+    suspend(claim(successor), waits=[Child("c", "deployer", "deploy something else")])
+    below, other = Run.objects.get(pk=own.successor_run), Run.objects.get(message="deploy something else")
+    assert (below.key, below.state, intend()) == ("given", "waiting", None)
+    suspend(claim(other), waits=[deployment()])
+    below.refresh_from_db()
+    successor.refresh_from_db()
+    assert (successor.state, below.state) == ("blocked", "cancelled")
+    assert "was not asked for" in successor.reason and "was not asked for" in below.cancel_reason
+    assert Effect.objects.get(run=below).state == "withdrawn" and Grant.objects.get(run=below).state == "void"
+
+
+def test_a_parent_does_not_wait_for_what_it_has_not_asked_for(northgate):
+    """R34."""
+    run = northgate.start(interactive=False)
+    suspend(claim(run), waits=[Child("c", "deployer", "deploy it")])
+    suspend(claim(child_of(run)), waits=[deployment()])
+    own = Blocker.objects.get(run=child_of(run))
+    transitions.supply(northgate.context("Ada"), blocker_id=own.pk, response=Approve(own.digest), response_id=_id())
+    below = Run.objects.get(pk=own.successor_run)
+    transitions.void(
+        northgate.context("Ada"), request_id=Request.objects.get(run=below).pk, response_id=_id()
+    )  # fmt: skip
+    assert Run.objects.get(pk=below.pk).state == "waiting", "nothing starts it but its parent"
+    northgate.policy("deploy", verdict="allow")
+    successor = Run.objects.get(follows_id=run.pk)
+    suspend(claim(successor), waits=[deployment("3.0.0")])
+    send(intend())
+    transitions.finish(claim(successor), state="succeeded")
+    assert Run.objects.get(pk=below.pk).state == "cancelled"
+
+
+def test_equal_blockers_of_a_parent_are_counted_too(northgate):
+    """R34."""
+    for _ in range(3):
+        run = northgate.start(interactive=False)
+        suspend(claim(run), waits=[Child("c", "deployer", "deploy it")])
+        suspend(claim(child_of(run)), waits=[deployment()])
+    counted = Blocker.objects.filter(replaced_at=None)
+    assert sorted((each.count, each.child is None) for each in counted) == [(3, False), (3, True)]
+    assert [each.child for each in selectors.blockers(northgate.context("Ada"))[0]] == [None]
 
 
 def _id():

@@ -35,7 +35,7 @@ def folded(session_id) -> dict:
                 state[about] = "queued"
             case "run.cancelling" | "request.voted" | "request.vote_spent" | "effect.recovering" | "effect.accepted":
                 continue
-            case "effect.disputed" | "evidence.added":
+            case "effect.disputed" | "evidence.added" | "blocker.voted" | "blocker.vote_spent":
                 continue
             case "request.raised":
                 state[about] = "pending"
