@@ -192,6 +192,13 @@ VARIABLES = [
         seconds(0.1, 300),
     ),
     Variable(
+        "SAYSO_OUTPUT_DAYS",
+        "30",
+        "How many days after its Run ended the output of commands is kept.",
+        "a number from 1 to 3650",
+        whole(1, 3650),
+    ),
+    Variable(
         "SAYSO_RUN_BARE",
         "no",
         "Agents' commands run without walls, as the worker's user, and may outlive a cancel. Never where agents or "

@@ -1,4 +1,4 @@
-"""What procrastinate runs beside the worker: once a minute, the Schedules that are due.
+"""What procrastinate runs beside the worker: once a minute, the Schedules that are due; once a day, what is removed.
 
 A job here only says that a minute has come. A repeated, late or lost one does no harm: each Schedule starts once for
 each minute, under an id made from both (R09). A minute is made up for until ten minutes later.
@@ -36,6 +36,14 @@ def start_due(timestamp: int) -> None:
                 transitions.start_scheduled(schedule_id, minute)
             except Exception:  # one that breaks does not keep the others from starting
                 log.exception("schedule %s did not start", schedule_id)
+
+
+@app.periodic(cron="17 3 * * *")
+@app.task(queue=QUEUE, name="sayso.remove_output", retry=5)
+def remove_output(timestamp: int) -> None:
+    """Once a day: output that is kept long enough is removed, a batch at a time (R36)."""
+    while transitions.remove_output():
+        pass
 
 
 @app.periodic(cron="* * * * *")

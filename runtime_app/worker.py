@@ -16,7 +16,7 @@ from uuid import UUID
 
 import psycopg
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError, connection
+from django.db import DatabaseError, InterfaceError, OperationalError, connection
 
 from . import jobs, transitions
 from .actions import NotSent, Reply
@@ -34,7 +34,8 @@ log = logging.getLogger(__name__)
 DOMAIN_THREADS = 6  # each keeps a database connection
 STOP_WITHIN = 0.5  # seconds a cancelled turn has to end before it is left behind
 LEAVE_WITHIN = 3.5  # seconds that dispatches under way, and everything else, have when the worker stops
-TRIES = 5  # of recording what a provider said
+TRIES = 5  # of recording what a provider said, where it is not the database that is away
+RECORD_WITHIN = 900  # seconds that the database may be away before what a provider said is given up
 
 
 @dataclass
@@ -67,6 +68,7 @@ class Worker:
         self.turns: dict[UUID, UnderWay] = {}
         self.sends: set[asyncio.Task] = set()
         self.leaving: set[asyncio.Task] = set()
+        self.beaten = 0.0  # when it last said that it lives, on the monotonic clock
         self.stopped = asyncio.Event()
         self.look_now = asyncio.Event()
         self.lines = {  # by the words of the hints
@@ -151,6 +153,8 @@ class Worker:
         """Twice a look, so that what a dead worker held goes on within a Lease and a look."""
         while True:
             try:
+                if time.monotonic() - self.beaten > settings.SAYSO_LEASE_SECONDS / 2:
+                    await self.beat()  # the database was away: our sweep must not take us for dead
                 await self.call(transitions.sweep)
             except Exception as failed:
                 _complain("could not sweep", failed)
@@ -253,13 +257,18 @@ class Worker:
         return await asyncio.get_running_loop().run_in_executor(self.providers, function, *arguments)
 
     async def _record(self, verb: Callable, what, reply) -> None:
-        """Try for a few seconds: what a provider said is worth more than what a sweep would have to assume."""
-        for wait in [0.1 * 2**n for n in range(TRIES)]:
+        """Try as long as the database is away: what a provider said is worth more than what a sweep would have to
+        assume. Where a sweep did meanwhile, the reply is evidence still (R29)."""
+        give_up, tries, wait = time.monotonic() + RECORD_WITHIN, 0, 0.1
+        while time.monotonic() < give_up and tries < TRIES:
             try:
                 return await self.call(verb, what, reply)
             except (DatabaseError, InterfaceError, Busy) as failed:
+                away = isinstance(failed, (OperationalError, InterfaceError, Busy))
+                tries += not away
                 log.warning("effect %s: its reply is not recorded yet: %s", what.effect_id, failed)
                 await asyncio.sleep(wait)
+                wait = min(2 * wait, 1)
             except SaysoError as refused:
                 log.warning("effect %s: its reply came too late: %s", what.effect_id, refused)
                 return
@@ -278,6 +287,7 @@ class Worker:
     async def beat(self) -> None:
         held = {run_id: under_way.turn for run_id, under_way in self.turns.items()}
         ended = await self._in(self.pulse, transitions.beat, self.id, self.name, list(held.values()), self.knows)
+        self.beaten = time.monotonic()
         for run_id in ended:
             under_way = self.turns.get(run_id)
             if under_way and under_way.turn is held[run_id]:  # not a later turn of the same Run

@@ -1,7 +1,6 @@
 """What the commands of a Run wrote, as it came (R36)."""
 
 from dataclasses import dataclass
-from uuid import UUID
 
 from ..models import Chunk, Run
 
@@ -18,18 +17,22 @@ class Output:
     cut: int = 0
 
 
-def chunks(run: Run, after: UUID | None = None) -> list[Chunk]:
-    """The chunks of a Run's streams written after the one with this id, oldest first, at most MOST."""
-    rows = Chunk.objects.filter(run_id=run.pk)
-    return list((rows.filter(pk__gt=after) if after else rows).order_by("pk")[:MOST])
+def chunks(run: Run, stream: str, after: int = 0) -> tuple[list[Chunk], bool]:
+    """The chunks of one stream from the character `after` on, in order, at most MOST; and whether there is a gap before
+    them, because older output was removed."""
+    found = list(Chunk.objects.filter(run_id=run.pk, stream=stream, offset__gte=after).order_by("offset")[:MOST])
+    removed = Run.objects.filter(pk=run.pk, output_removed_at__isnull=False).exists()
+    return found, removed and (not found or found[0].offset > after)
 
 
 def outputs(run: Run) -> list[Output]:
-    """The streams among the newest chunks of a Run, in the order they began: one query."""
+    """The end of each stream among the newest chunks of a Run, in the order they began: one query."""
     newest = list(Chunk.objects.filter(run_id=run.pk).order_by("-pk")[:MOST])
-    found: dict[str, Output] = {}
-    for chunk in reversed(newest):
-        shown = found.setdefault(chunk.stream, Output(chunk.stream, cut=chunk.offset))
+    found: dict[str, Output] = {chunk.stream: Output(chunk.stream) for chunk in reversed(newest)}
+    for chunk in sorted(newest, key=lambda chunk: chunk.offset):  # ids made in one millisecond are in no order
+        shown = found[chunk.stream]
+        if shown.cut + len(shown.text) != chunk.offset:
+            shown.text, shown.cut = "", chunk.offset
         text = shown.text + chunk.text
         shown.cut += max(0, len(text) - SHOWN)
         shown.text = text[-SHOWN:]

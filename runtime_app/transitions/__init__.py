@@ -4,7 +4,7 @@ from .cancellation import cancel, stopped
 from .dispatching import Dispatch, intend, record
 from .evidence import add_evidence, provider_says
 from .holding import hold, release, void
-from .output import output
+from .output import output, remove_output
 from .raising import Ask, Child, Question, Wait, check, check_child
 from .refusals import record_refusal
 from .remedies import Recovery, compensate, recovered, recovering
@@ -30,6 +30,6 @@ from .sweeping import sweep
 __all__ = [
     "Ask", "Child", "Dispatch", "NewEntry", "Question", "Recovery", "Turn", "Wait", "add_evidence", "beat", "cancel",
     "check", "check_child", "children_of", "claim", "compensate", "finish", "give_back", "hold", "intend", "journal",
-    "leave", "output", "provider_says", "record", "record_refusal", "recovered", "recovering", "release", "respond",
-    "start", "start_scheduled", "stopped", "supply", "suspend", "sweep", "void", "waits_of",
+    "leave", "output", "provider_says", "record", "record_refusal", "recovered", "recovering", "release",
+    "remove_output", "respond", "start", "start_scheduled", "stopped", "supply", "suspend", "sweep", "void", "waits_of",
 ]  # fmt: skip

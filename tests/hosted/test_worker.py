@@ -1,10 +1,12 @@
 """Real worker processes: killed anywhere, several at once, told to stop, asked to hurry."""
 
+import asyncio
 import signal
 import time
+from types import SimpleNamespace
 
 import pytest
-from django.db import connections
+from django.db import DataError, OperationalError, connections
 
 from runtime_app import transitions, worker
 from runtime_app.actions import NotSent
@@ -239,6 +241,64 @@ def test_a_worker_survives_the_loss_of_all_its_connections(northgate, owner):
         reaches(first, "succeeded")
 
     beside_a_worker(people, SAYSO_LOOK_SECONDS=2)
+
+
+class Away:
+    """A database that is away for so many calls; `calls` are those that reached it."""
+
+    def __init__(self, times: int, error=OperationalError):
+        self.times, self.error, self.calls = times, error, []
+
+    async def __call__(self, function, *arguments, **named):
+        if self.times > 0:
+            self.times -= 1
+            raise self.error("the server closed the connection")
+        self.calls.append(getattr(function, "__name__", function))
+
+
+@pytest.fixture
+def naps(monkeypatch) -> list:
+    """How long the worker would have slept."""
+    taken, sleep = [], asyncio.sleep
+
+    async def nap(seconds):
+        taken.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr(worker.asyncio, "sleep", nap)
+    return taken
+
+
+def recording(away: Away) -> None:
+    lives = worker.Worker()
+    lives.call = away
+    asyncio.run(lives._record("record", SimpleNamespace(effect_id=1), "reply"))
+
+
+def test_a_reply_is_kept_until_the_database_is_back(naps):
+    """R23, R29: a restart of half a minute turns no known reply into an unknown one."""
+    recording(away := Away(40))
+    assert away.calls == ["record"] and 20 < sum(naps) < 60 and max(naps) == 1
+
+
+def test_what_no_database_takes_is_not_tried_for_ever(naps):
+    recording(away := Away(40, DataError))
+    assert (away.calls, len(naps)) == ([], worker.TRIES)
+
+
+def test_a_worker_that_was_cut_off_says_that_it_lives_before_it_takes_anybody_for_dead(naps):
+    """R23: what it sent is not given up by its own sweep."""
+    lives, said = worker.Worker(), Away(1)
+
+    async def until_it_sweeps():
+        sweeping = asyncio.create_task(lives._sweeps())
+        while len(said.calls) < 2:
+            await asyncio.sleep(0)
+        sweeping.cancel()
+
+    lives.call, lives.beat = said, lambda: said(transitions.beat)
+    asyncio.run(until_it_sweeps())
+    assert said.calls[:2] == ["beat", "sweep"]
 
 
 def _granted(northgate) -> Effect:
