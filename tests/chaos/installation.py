@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psycopg
+
 from tests.chaos.proxy import Line
 
 ROOT = Path(__file__).parents[2]
@@ -64,6 +66,8 @@ class Installation:
         from console import postgres
 
         self.cluster = postgres.Cluster(self.folder / "pg").acquire()
+        with psycopg.connect(self.cluster.url(postgres.SUPER), autocommit=True) as server:
+            server.execute("alter role sayso_app set idle_in_transaction_session_timeout = '2s'")  # short, as the Lease
         os.environ |= SHORT | {
             "DATABASE_URL": self.cluster.url(postgres.APP), "DATABASE_OWNER_URL": self.cluster.url(postgres.OWNER),
             "SAYSO_DATA": str(self.folder), "SAYSO_MARK": str(self.folder / "mark"),
@@ -133,6 +137,9 @@ class Installation:
         self.cluster.acquire()
         connections.close_all()
         self.reconnected()
+
+    def rest(self, seconds: float) -> None:
+        threading.Event().wait(seconds)
 
     def quiet(self, within: float = 20) -> bool:
         return until(lambda: self.owner.execute(QUIET).fetchone()[0], within, pause=0.05)

@@ -14,8 +14,14 @@ CHEAP = {
         select subject from runtime_app_event where kind = 'request.resolved' group by subject having count(*) > 1""",
     "I5 a Grant without the approvals it needed": """
         select g.id from runtime_app_grant g join runtime_app_request r on r.id = g.request_id where not g.by_policy
-           and (select count(distinct user_id) from runtime_app_response v
-                 where v.request_id = r.id and v.kind = 'approve') < (r.policy->>'approvals')::int""",
+           and (select count(distinct user_id) from runtime_app_response v where v.request_id = r.id
+                   and v.kind = 'approve' and v.spent_at is null) < (r.policy->>'approvals')::int""",
+    "I4 a Grant by somebody with a stake": """
+        select g.id from runtime_app_grant g join runtime_app_request r on r.id = g.request_id
+          join runtime_app_response v on v.request_id = r.id and v.kind = 'approve' and v.spent_at is null
+          join runtime_app_run u on u.id = g.run_id join runtime_app_instance i on i.id = u.instance_id
+         where not g.by_policy and not (r.policy->>'allow_stake')::bool
+           and v.user_id in (u.initiator_id, i.owner_id)""",
     "I6 a Grant consumed by two Attempts, or by none": """
         select g.id from runtime_app_grant g where (g.state = 'consumed')::int <>
                (select count(*) from runtime_app_attempt a where a.grant_id = g.id)""",
@@ -33,10 +39,12 @@ CHEAP = {
     "I26 dispatched under an older epoch": """
         select a.id from runtime_app_attempt a join runtime_app_grant g on g.id = a.grant_id
           join runtime_app_epoch p on p.number > g.epoch and p.began_at <= a.intent_at""",
+    "R27 what an epoch took is still to be sent": """
+        select g.id from runtime_app_grant g where g.state = 'unused'
+           and g.epoch < (select max(number) from runtime_app_epoch)""",
     "I29 a noninteractive Run waits for a person": """
         select q.id from runtime_app_request q join runtime_app_run r on r.id = q.run_id
-         where not r.interactive and q.state = 'pending' and q.kind <> 'wait_effect'
-           and (r.follows_id is null or r.lease_number > 0)""",  # what a successor is given may take several votes
+         where not r.interactive and q.state = 'pending' and q.kind <> 'wait_effect'""",
     "R23 in doubt without exactly one open question": """
         select e.id from runtime_app_effect e where 
                (e.disputed or e.state = 'uncertain' and accepted_at is null)::int <>
@@ -56,19 +64,22 @@ CHEAP = {
                select 1 from runtime_app_run r where r.recovers_id = e.id and not r.state = any(%(ended)s))""",
     "I13 nothing stops it and it waits": """
         select r.id from runtime_app_run r where r.state = 'waiting'
+           and not (r.key = 'given' and r.parent_id is not null)
            and not exists (select 1 from runtime_app_request q where q.run_id = r.id and q.state = 'pending')
            and not exists (select 1 from runtime_app_grant g where g.run_id = r.id and g.state = 'unused')
            and not exists (select 1 from runtime_app_effect e where e.id in (r.recovers_id) and e.state = 'in_flight'
                               or e.run_id = r.id and e.state in ('in_flight', 'uncertain'))
            and not exists (
-               select 1 from runtime_app_run c where c.parent_id = r.id and not c.state = any(%(ended)s))""",
+               select 1 from runtime_app_run c where c.parent_id = r.id and not c.state = any(%(ended)s)
+                  and c.key <> 'given')""",  # a child that was given something waits until its parent asks for it
 }  # fmt: skip
 ENDED = {"ended": list(states.ENDED)}
 # at rest every Run has ended, or waits on a Request that a person can answer, or a person holds it (I34)
 RESTLESS = """
 with recursive stuck as (
     select r.id, r.parent_id from runtime_app_run r join runtime_app_environment e on e.id = r.environment_id
-     where not r.state = any(%(ended)s) and r.held_at is null and e.held_at is null),
+     where not r.state = any(%(ended)s) and r.held_at is null and e.held_at is null
+       and not (r.key = 'given' and r.parent_id is not null)),
 asks as (
     select r.id from stuck r where exists (
         select 1 from runtime_app_request q where q.run_id = r.id and q.state = 'pending' and q.stops)
@@ -110,15 +121,18 @@ def digests() -> list[str]:
 
 def folded() -> list[str]:
     """I18, I23: the Events, folded, give the rows, by declared steps only."""
-    now, wrong = {}, []
+    now, disputed, wrong = {}, set(), []
     tables = {"run": states.RUN, "request": states.REQUEST, "effect": states.EFFECT}
     for event in Event.objects.order_by("session_id", "seq").values("kind", "subject", "run_id"):
         what, _, state = event["kind"].partition(".")
+        if event["kind"] == "effect.disputed":
+            disputed.add(("effect", event["subject"]))
         if what not in tables or state not in tables[what]:
             continue
         which = (what, event["run_id"] if what == "run" else event["subject"])
         before = now.get(which)
-        if before and state not in tables[what][before][1]:
+        confirmed = state == before and which in disputed  # whoever settles a dispute may confirm it
+        if before and state not in tables[what][before][1] and not confirmed:
             wrong.append(f"I23 {which} went from {before} to {state}")
         now[which] = state
     for what, model in (("run", Run), ("request", Request), ("effect", Effect)):

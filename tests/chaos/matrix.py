@@ -1,5 +1,6 @@
-"""The kill matrix: every place of a scenario, met by kill -9, by a cut connection and by the immediate stop of
-PostgreSQL, once each. Then everything starts again, works until it is quiet, and is judged by the provider's log."""
+"""The kill matrix: every place of a scenario, met once by each fault: kill -9, a connection that is cut, one in which
+everything vanishes, one that is slow, the immediate stop of PostgreSQL. Then everything starts again, works until it is
+quiet, and is judged by the provider's log."""
 
 import random
 import sys
@@ -7,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from runtime_app.errors import StaleRequest
 from runtime_app.models import Attempt, Effect, Request, Run
 from runtime_app.transitions import epochs
 from tests.cast import Answer, Finding
@@ -14,7 +16,8 @@ from tests.chaos import invariants
 from tests.chaos.installation import Actor, Installation
 from tests.chaos.scenarios import LOST, SCENARIOS, WHO_SPEAKS, Stage
 
-FAULTS = ("kill -9", "cut", "stop")
+FAULTS = ("kill -9", "cut", "hole", "delay", "stop")
+SLOW = 0.1  # seconds that every message takes, each way
 
 
 @dataclass(frozen=True)
@@ -45,16 +48,16 @@ def play(here: Installation, cell: Cell, number: int) -> Verdict:
     cell.scenario(stage)
     sent_before = len(here.harbor.lines())
     actor, reached = strike(here, stage, cell)
-    worker = actor if stage.say is None and not actor.ended() else here.worker()
+    worker = actor if stage.say is None and cell.fault != "hole" and not actor.ended() else here.worker()
     wrong = recover(here, stage, gone=cell.fault == "kill -9") if reached else ["the place was never reached"]
     if stage.facts.get("nothing more is sent") and len(here.harbor.lines()) > sent_before:
         wrong.append("R27 something was sent after a restore")
     runs = Run.objects.exclude(pk__in=before)
     effects = Effect.objects.filter(run__in=runs).order_by("pk")
     stands = f"{', '.join(sorted(runs.values_list('state', flat=True)))}; {', '.join(each.state for each in effects)}"
-    wrong += invariants.whole(here.harbor.lines(), truth=False)
+    wrong += judged(here, truth=False)
     wrong += settle(here)
-    wrong += invariants.whole(here.harbor.lines())
+    wrong += judged(here)
     wrong += [f"does not end: {pk}" for pk in runs.exclude(ended_at__isnull=False).values_list("pk", flat=True)]
     worker.end()
     actor.end()
@@ -81,10 +84,38 @@ def strike(here: Installation, stage: Stage, cell: Cell) -> tuple[Actor, bool]:
         here.stop_postgres()
         actor.go()
         here.start_postgres()
+    elif cell.fault in MEANWHILE and reached:
+        here.line.tell(MEANWHILE[cell.fault])
+        actor.go()
+        others_go_on(here, stage)
+        here.line.tell("cut" if cell.fault == "hole" else "pass")
+        here.rest(0 if stage.say else 1)  # it notices, and writes what it knows
     actor.go()
     if stage.say or deed == "kill":
         actor.wait()
     return actor, reached
+
+
+MEANWHILE = {"hole": "hole", "delay": f"delay {SLOW}"}
+
+
+def others_go_on(here: Installation, stage: Stage) -> None:
+    """Whoever is not behind that line says the same, and another worker works; a minute passes. What they are told is
+    theirs to judge later: a row may be locked still. Then the first one wakes, and its late writes are fenced."""
+    other = here.worker(through_the_proxy=False)
+    if stage.say:
+        heard(stage.say)
+    here.move(minutes=1)
+    here.quiet(3)
+    other.end()
+
+
+def judged(here: Installation, **how) -> list[str]:
+    """A reply that was under way may still come in: what is wrong is what is wrong at rest."""
+    if invariants.whole(here.harbor.lines(), **how):
+        here.rest(0.5)
+        here.quiet()
+    return invariants.whole(here.harbor.lines(), **how)
 
 
 def recover(here: Installation, stage: Stage, gone: bool) -> list[str]:
@@ -130,6 +161,8 @@ def settle(here: Installation) -> list[str]:
                 else:
                     found = "committed" if request.effect.key in done else "not_committed"
                     house.says("Olga", request, Finding(found, "harbor's log"))
+            except StaleRequest:
+                pass  # the provider was heard meanwhile
             except Exception as error:
                 return [f"nobody can answer {request.kind} {request.pk}: {type(error).__name__} {error}"]
     return ["people are asked without end"]

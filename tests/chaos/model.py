@@ -18,6 +18,12 @@ class Run:
     recovers: "Effect | None" = None
     recovery: str = ""
     given: object = None  # what a successor was given, until it asks for it
+    blocked_by: "Run | None" = None  # the child whose Blocker is this one's
+    over: bool = False  # what it lacked was given, or denied
+    unasked: bool = False  # a child that was given something, until its parent asks for it
+    blocked_by: "Run | None" = None  # the child whose Blocker is this one's
+    over: bool = False  # what it lacked was given, or denied
+    unasked: bool = False  # a child whose parent has not asked for it yet
     marked: bool = False
     held: bool = False
     turns: int = 0
@@ -42,6 +48,7 @@ class Grant:
     by_policy: bool
     expires: float
     effect: "Effect"
+    epoch: int
     state: str = "unused"
 
 
@@ -72,6 +79,9 @@ class Model:
     def __init__(self, approvals: int, verdict: str):
         self.approvals, self.verdict, self.now = approvals, verdict, 0.0
         self.held = False  # the environment
+        self.lost: dict = {}  # who cannot act now, and what they lost: "role" or "account"
+        self.epoch, self.released = 1, True
+        self.gifts: dict = {}  # by Blocker: what its next run would have, while the votes on it collect
         self.runs: dict = {}
         self.requests: dict = {}
         self.grants: dict = {}
@@ -91,15 +101,18 @@ class Model:
             or any(each.state == "in_flight" or each.state == "uncertain" and not each.accepted for each in mine)
             or run.recovery == "redispatch"
             and run.recovers.state == "in_flight"
-            or any(each.parent is run and each.state not in ENDED for each in self.runs.values())
+            or any(not child.unasked for child in self.children(run))
         )
 
     def wake(self, run: Run) -> None:
-        if run.state == "waiting" and not self.stopped(run):
+        if run.state == "waiting" and not run.unasked and not self.stopped(run):
             run.state = "queued"
 
+    def children(self, run: Run) -> list[Run]:
+        return [each for each in self.runs.values() if each.parent is run and each.state not in ENDED]
+
     def end(self, run: Run, state: str, *, with_parent: bool = False) -> None:
-        for child in [each for each in self.runs.values() if each.parent is run and each.state not in ENDED]:
+        for child in self.children(run):
             if child.state == "running":
                 child.marked = True
             else:
@@ -115,6 +128,7 @@ class Model:
             run.recovers.recovering = ""
         if run.parent and not with_parent and run.parent.state == "waiting":
             if state == "blocked" and not run.parent.interactive:
+                run.parent.blocked_by = run
                 self.end(run.parent, "blocked")
             else:
                 self.wake(run.parent)
@@ -142,16 +156,21 @@ class Model:
         if effect is None:
             effect = self.effects[request.pk] = Effect(request, request.run, request.content)
             effect.compensates = request.run.recovers if request.run.recovery == "compensate" else None
-        self.grants[request.pk] = Grant(request, by_policy, self.now + GRANT_FOR, effect)
+        self.grants[request.pk] = Grant(request, by_policy, self.now + GRANT_FOR, effect, self.epoch)
 
     def vote(self, request: Request, who: str, yes: bool) -> None:
-        request.voters.append(who if yes else "")
+        request.voters = self.counted(request)  # the others are spent, for good
         if not yes:
             request.state, request.outcome = "resolved", "denied"
-        elif len(request.voters) >= self.approvals:
-            request.state, request.outcome = "resolved", "approved"
-            self.grant(request)
+        else:
+            request.voters.append(who)
+            if len(request.voters) >= self.approvals:
+                request.state, request.outcome = "resolved", "approved"
+                self.grant(request)
         self.wake(request.run)
+
+    def counted(self, request: Request) -> list:
+        return [who for who in request.voters if who not in self.lost]
 
     def void(self, grant: Grant) -> None:
         grant.state = "void"
@@ -162,16 +181,19 @@ class Model:
 
     def dispatchable(self) -> list[Grant]:
         return [
-            each for each in self.grants.values() if each.state == "unused" and each.request.run.state == "waiting"
-            and not each.request.run.held and not self.held and each.request is not each.request.run.given
+            each for each in self.grants.values() if self.released and not self.held and each.state == "unused"
+            and each.request.run.state == "waiting" and not each.request.run.held
+            and each.request is not each.request.run.given
         ]  # fmt: skip
 
     def drifted(self, grant: Grant) -> bool:
         if grant.expires <= self.now or grant.request.again and grant.effect.state != "uncertain":
             return True
+        if grant.epoch != self.epoch:
+            return True
         if self.verdict == "allow":
             return grant.by_policy and self.doubts(grant.request.content, grant.request.again)
-        return False
+        return len(self.counted(grant.request)) < self.approvals
 
     def intend(self, grant: Grant) -> None:
         effect = grant.effect
@@ -204,10 +226,14 @@ class Model:
     def doubt(self, effect: Effect) -> None:
         effect.state = "uncertain"
         self.ask(effect)
-        run = effect.run
-        if not run.interactive and run.state == "waiting" and not effect.deadline > self.now:
-            self.end(run, "blocked")
+        self.alone(effect)
         self.known(effect)
+
+    def alone(self, effect: Effect) -> None:
+        """With nobody on the line it is probed until its deadline; then the Run ends on it."""
+        run, probed = effect.run, not effect.content.startswith("toss") and effect.deadline > self.now
+        if not run.interactive and run.state == "waiting" and not probed:
+            self.end(run, "blocked")
 
     def known(self, effect: Effect) -> None:
         for run in self.runs.values():
@@ -217,6 +243,30 @@ class Model:
     def ask(self, effect: Effect) -> None:
         if not effect.asked:
             effect.asked, effect.stops = True, effect.run.state == "waiting"
+
+    # -- a restore
+
+    def begin_epoch(self) -> None:
+        """What could have been sent is uncertain, whatever then becomes of its Run; what was granted is void."""
+        self.epoch, self.released = self.epoch + 1, False
+        unsure = [each for each in self.effects.values() if each.state in ("prepared", "in_flight")]
+        for run in self.runs.values():
+            run.held = run.state not in ENDED
+        for effect in unsure:
+            effect.state = "uncertain"
+            self.ask(effect)
+        for grant in self.grants.values():
+            if grant.state == "unused":
+                self.void(grant)
+        for effect in unsure:
+            self.alone(effect)
+        for run in self.runs.values():
+            self.wake(run)
+
+    def release_epoch(self) -> None:
+        self.released = True
+        for run in self.runs.values():
+            run.held = False
 
     # -- time
 

@@ -2,10 +2,10 @@
 standard input, one word a line; it answers each with one line.
 
     pass          forward everything
-    cut           drop every connection, now
+    cut           drop every connection, now, and forward what comes later
     before N      drop the connection in place of forwarding the Nth COMMIT from now on
     after N       forward that COMMIT, and drop the connection in place of its reply
-    hole          swallow everything, and say nothing
+    hole          swallow everything, the end of a connection too, and say nothing
     delay S       forward everything S seconds later
     fired         yes, if a COMMIT was met since `before` or `after`
 """
@@ -22,15 +22,18 @@ class Proxy:
     def __init__(self, server: str):
         self.server = server
         self.lines: set[asyncio.StreamWriter] = set()
+        self.heard = asyncio.Event()  # not while everything vanishes
         self.told("pass")
 
     def told(self, word: str, number: str = "1") -> str:
         if word == "fired":
             return "yes" if self.left == 0 else "no"
         if word == "cut":
+            self.told("pass")
             for line in self.lines:
                 line.transport.abort()
             return "ok"
+        self.heard.clear() if word == "hole" else self.heard.set()
         self.deed, self.left, self.seconds = word, int(number) if word in ("before", "after") else -1, float(number)
         return "ok"
 
@@ -68,8 +71,17 @@ class Proxy:
                 if cut.is_set():  # it is at the server: its reply goes nowhere
                     await asyncio.sleep(0.2)
                     return
+            await self.heard.wait()
         finally:
             writer.transport.abort()
+
+
+def held(seconds: float) -> asyncio.Future:
+    """Bytes that arrive late."""
+    loop = asyncio.get_running_loop()
+    future = loop.create_future()
+    loop.call_later(seconds, future.set_result, None)
+    return future
 
 
 async def main(server: str) -> None:
@@ -102,11 +114,3 @@ class Line:
 
 if __name__ == "__main__":
     asyncio.run(main(sys.argv[1]))
-
-
-def held(seconds: float) -> asyncio.Future:
-    """Bytes that arrive late."""
-    loop = asyncio.get_running_loop()
-    future = loop.create_future()
-    loop.call_later(seconds, future.set_result, None)
-    return future

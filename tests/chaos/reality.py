@@ -1,13 +1,12 @@
 """The rules of reality: what is sent, what comes back, what people and probes find."""
 
-
 import hypothesis.strategies as st
 import pytest
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from runtime_app import permissions, transitions
 from runtime_app.actions import Committed, NotCommitted, Working
-from runtime_app.errors import InvalidResponse, NotAuthorized, StaleRequest
+from runtime_app.errors import InvalidResponse, NotAuthorized, NotFound, StaleRequest
 from runtime_app.ids import uuid7
 from runtime_app.models import Effect as Effects
 from runtime_app.models import Grant as Grants
@@ -22,6 +21,14 @@ from tests.chaos.model import Request, Run
 
 
 class Reality(RuleBasedStateMachine):
+    def refused(self, who, say) -> bool:
+        """Whether this person may not act any more: what they say is then refused, and changes nothing (R06)."""
+        lost = self.model.lost.get(who)
+        if lost:
+            with pytest.raises(NotFound if lost == "account" else NotAuthorized):
+                say()
+        return bool(lost)
+
     @precondition(lambda self: any(each.state == "unused" for each in self.model.grants.values()))
     @rule(done=st.booleans())
     def dispatch(self, done):
@@ -82,6 +89,8 @@ class Reality(RuleBasedStateMachine):
     def find(self, data, who, finding):
         effect = drawn(data, asked(self))
         request = Requests.objects.get(effect__request_id=effect.request.pk, kind="wait_effect", state="pending")
+        if self.refused(who, lambda: self.house.says(who, request, Finding(finding, "ref"))):
+            return
         early = finding == "not_committed" and effect.send_by > self.model.now
         party = effect.disputed and who in effect.attested_by
         if early or party:
@@ -183,6 +192,8 @@ class Reality(RuleBasedStateMachine):
                 self.house.context(who), effect_id=row.pk, finding=finding, reference="ref", response_id=uuid7()
             )
 
+        if self.refused(who, add):
+            return
         if effect.disputed:
             with pytest.raises(InvalidResponse):
                 add()

@@ -1,8 +1,6 @@
 """Random stories against the plain model: people, agents, workers and the provider act in any order; after every step
 the tables say what the model says, and the cheap invariants hold; at the end people settle what is left, and all do."""
 
-import json
-
 import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -11,7 +9,6 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 from runtime_app import transitions
 from runtime_app.errors import RunEnded, SaysoError, StaleRequest
 from runtime_app.ids import uuid7
-from runtime_app.models import Blocker
 from runtime_app.models import Effect as Effects
 from runtime_app.models import Grant as Grants
 from runtime_app.models import Request as Requests
@@ -21,17 +18,19 @@ from tests import cast
 from tests.cast import KEY_NAME, Answer, Approve, Deny, Finding
 from tests.chaos import invariants
 from tests.chaos.freight import PROVIDER
+from tests.chaos.gifts import Jobs
 from tests.chaos.looks import drawn, pending, running, some
 from tests.chaos.model import ENDED, Model, Request, Run
-from tests.chaos.reality import Reality
+from tests.chaos.upheaval import PEOPLE
 from tests.database import SPARED
 
 KEPT = SPARED | {"runtime_app_tenant", "runtime_app_environment", "runtime_app_instance", "runtime_app_membership"}
 KEPT |= {"runtime_app_role", "auth_user", "runtime_app_worker"}
-TURNS = ["question", "haul a", "haul b", "toss a", "both", "child", "end", "end"]
+TURNS = ["question", "haul a", "haul b", "toss a", "both", "two", "child", "end", "end"]
+SEVERAL = {"both": ["haul a", "question"], "two": ["haul a", "toss b"]}
 
 
-class Stories(Reality):
+class Stories(Jobs):
     house: cast.House
     owner: object
     clock: object
@@ -48,6 +47,8 @@ class Stories(Reality):
             self.owner.execute("delete from runtime_app_epoch where number > 1")
             self.owner.execute("update runtime_app_environment set held_at = null, session_id = null")
         epochs._tell_mark(epochs._remember(epochs.Epoch.objects.get(number=1)))
+        for who in PEOPLE:
+            self.give_back(who)
         self.turns, self.sent, self.keys = {}, [], 0
 
     @initialize(approvals=st.integers(1, 2), verdict=st.sampled_from(["ask", "ask", "allow", "deny"]))
@@ -76,9 +77,7 @@ class Stories(Reality):
             self._act(run, what)
 
     @some(running)
-    @rule(
-        data=st.data(), what=st.sampled_from(["question", "haul a", "haul b", "toss a", "both", "child", "end", "end"])
-    )
+    @rule(data=st.data(), what=st.sampled_from(TURNS))
     def go_on(self, data, what):
         self._act(drawn(data, running(self)), what)
 
@@ -97,7 +96,7 @@ class Stories(Reality):
         elif what == "child":
             self._child(run, turn)
         else:
-            self._stop(run, turn, ["haul a", "question"] if what == "both" else [what])
+            self._stop(run, turn, SEVERAL.get(what, [what]))
 
     def _child(self, run, turn):
         depth, above = 1, run
@@ -109,8 +108,12 @@ class Stories(Reality):
         self.keys += 1
         transitions.suspend(turn, waits=[Child(f"c{self.keys}", "deployer", "go")])
         child = Runs.objects.get(parent_id=run.pk, key=f"c{self.keys}")
-        self.model.runs[child.pk] = Run(child.pk, run.interactive, parent=run)
         run.state, run.lapses = "waiting", 0
+        if child.pk in self.model.runs:  # what it lacked was given
+            self.model.runs[child.pk].unasked = False
+            self.model.wake(self.model.runs[child.pk])
+        else:
+            self.model.runs[child.pk] = Run(child.pk, run.interactive, parent=run)
 
     def _stop(self, run, turn, contents):
         model, waits = self.model, {}
@@ -161,6 +164,8 @@ class Stories(Reality):
     @rule(data=st.data())
     def answer(self, data):
         request = drawn(data, pending(self, "question"))
+        if self.refused("Sam", lambda: self._says("Sam", request.pk, Answer({"name": "x"}))):
+            return
         self._says("Sam", request.pk, Answer({"name": "x"}))
         request.state, request.outcome = "resolved", "answered"
         self.model.wake(request.run)
@@ -171,6 +176,8 @@ class Stories(Reality):
         request = drawn(data, pending(self, "approval"))
         digest = Requests.objects.get(pk=request.pk).digest
         response = Approve(digest) if yes else Deny(digest)
+        if self.refused(who, lambda: self._says(who, request.pk, response)):
+            return
         if who in request.voters:
             with pytest.raises(StaleRequest):
                 self._says(who, request.pk, response)
@@ -186,8 +193,10 @@ class Stories(Reality):
         request = drawn(data, [each for each in self.model.requests.values() if each.state != "pending"])
         digest = Requests.objects.get(pk=request.pk).digest
         response = Answer({"name": "y"}) if request.content == "question" else Approve(digest)
-        with pytest.raises(StaleRequest):
-            self._says("Sam" if request.content == "question" else "Bob", request.pk, response)
+        who = "Sam" if request.content == "question" else "Bob"
+        if not self.refused(who, lambda: self._says(who, request.pk, response)):
+            with pytest.raises(StaleRequest):
+                self._says(who, request.pk, response)
 
     def _says(self, who, pk, response, **more):
         return self.house.says(who, Requests.objects.get(pk=pk), response, **more)
@@ -206,27 +215,6 @@ class Stories(Reality):
         transitions.void(self.house.context("Olga"), request_id=grant.request.pk, response_id=uuid7())
         self.model.void(grant)
         self.model.wake(grant.request.run)
-
-    @some(lambda self: Blocker.objects.filter(supplied_at=None, child=None).exclude(kind="wait_effect").exists())
-    @rule()
-    def supply(self):
-        blockers = Blocker.objects.filter(supplied_at=None, child=None).exclude(kind="wait_effect")
-        blocker = blockers.order_by("created_at").first()
-        question = blocker.kind == "wait_user"
-        response, who = (Answer({"name": "x"}), "Sam") if question else (Approve(blocker.digest), "Ada")
-        said = uuid7()
-        for _ in range(2):
-            transitions.supply(self.house.context(who), blocker_id=blocker.pk, response=response, response_id=said)
-        run = Run(blocker.successor_run, False, "waiting")
-        self.model.runs[run.pk] = run
-        what = "question" if question else f"{blocker.action_name} {json.loads(blocker.parameters)['what']}"
-        run.given = Request(blocker.successor_request, run, what, self.model.now + 7 * 86_400)
-        self.model.requests[run.given.pk] = run.given
-        if question:
-            run.given.state, run.given.outcome = "resolved", "answered"
-            self.model.wake(run)
-        else:
-            self.model.vote(run.given, "Ada", True)
 
     # -- what must hold
 
@@ -257,6 +245,8 @@ class Stories(Reality):
             return
         if self.model.held:
             transitions.release(self.house.context("Olga"), environment="staging", response_id=uuid7())
+        if not self.model.released:
+            epochs.release_epoch("Root")
         self.clock.move(hours=300)
         for _ in range(4):
             transitions.sweep()
