@@ -44,6 +44,10 @@ def forget(files) -> None:
         (folder() / file.stored).unlink(missing_ok=True)
 
 
+def there(stored: str) -> bool:
+    return (folder() / stored).is_file()
+
+
 def read(stored: str) -> bytes | None:
     """What was kept, or None if it is not there any more."""
     try:

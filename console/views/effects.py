@@ -99,7 +99,8 @@ def file(request, effect_id, file_id):
     found = selectors.evidence_file(request.context, effect_id, file_id)
     content = evidence_files.read(found.stored)
     if content is None:
-        raise NotFound
+        missing = f"{found.name} is named here, but is not among this installation's files. A backup may have it."
+        return ledger(request, effect_id, 404, NotFound(missing))
     response = HttpResponse(content, headers=INERT)
     response["Content-Disposition"] = content_disposition_header(True, found.name)
     return response

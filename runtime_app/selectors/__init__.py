@@ -9,6 +9,7 @@ from .ledger import (
     effect_page,
     effects,
     evidence_file,
+    files_missing,
     files_named,
     ledger,
     next_debt,
@@ -32,7 +33,7 @@ from .work import (
 __all__ = [
     "BlockerPage", "Card", "EffectPage", "Inbox", "Output", "RunPage", "SessionPage", "Shell", "action_names",
     "behind", "blocker_page", "blockers", "callback_secrets", "card", "chain", "chunks", "decided", "effect_page",
-    "effects", "environments", "evidence_file", "files_named", "held_places", "inbox", "ledger", "next_debt",
-    "outputs", "places", "run_page", "runs", "schedules", "session_page", "sessions", "shell", "terminal_result",
+    "effects", "environments", "evidence_file", "files_missing", "files_named", "held_places", "inbox", "ledger",
+    "next_debt", "outputs", "places", "run_page", "runs", "schedules", "session_page", "sessions", "shell", "terminal_result",
     "workers_alive",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db.models import Count, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce
 
-from .. import actions, canonical
+from .. import actions, canonical, evidence_files
 from ..errors import NotAuthorized, NotFound
 from ..models import Attempt, Effect, Evidence, EvidenceFile, Grant, Request, Response, Run
 from ..permissions import Context, Roles, entitled, may_operate, visible, why_not
@@ -60,6 +60,7 @@ def ledger(effects: Iterable[Effect]) -> list[Effect]:
         by_id[said.effect_id].evidence.append(said)
     said = {each.pk: each for effect in effects for each in effect.evidence}
     for file in EvidenceFile.objects.filter(evidence_id__in=[pk for pk in said if said[pk].user_id]).order_by("pk"):
+        file.there = evidence_files.there(file.stored)
         said[file.evidence_id].files.append(file)
     for effect in effects:
         _cells(effect)
@@ -100,6 +101,11 @@ def next_debt(context: Context, like: Effect) -> UUID | None:
 def files_named(stored: Iterable[str]) -> set[str]:
     """Those of these names under which a file beside a statement is kept."""
     return set(EvidenceFile.objects.filter(stored__in=list(stored)).values_list("stored", flat=True))
+
+
+def files_missing() -> int:
+    """How many files that statements name are not among this installation's, whatever became of them."""
+    return sum(not evidence_files.there(each) for each in EvidenceFile.objects.values_list("stored", flat=True))
 
 
 def evidence_file(context: Context, effect_id, file_id) -> EvidenceFile:

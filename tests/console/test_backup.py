@@ -1,8 +1,10 @@
 """Backup and restore by pg_dump and pg_restore: whole or not at all, and a restored database sends nothing (R27)."""
 
 import os
+import shutil
 import subprocess
 import sys
+import tarfile
 from contextlib import closing
 from urllib.parse import urlsplit
 
@@ -13,7 +15,9 @@ from django.core.management import CommandError, call_command
 from psycopg import sql
 
 from console import backup, postgres
+from runtime_app import evidence_files
 from runtime_app.models import Request, Worker
+from runtime_app.responses import Finding
 from tests.database import NAME, owner
 
 COPY = f"{NAME}_copy"
@@ -66,6 +70,44 @@ def test_a_backup_comes_back_whole_and_sends_nothing_until_ann_says_so(northgate
     assert copy("select count(*) from runtime_app_run where held_at is null") == [(1,)]
 
 
+def test_files_beside_statements_come_back_and_what_is_missing_is_said(northgate, tmp_path, copy):
+    """R25: one artefact; what is no file of a statement is never written, wherever its name points."""
+    asked = northgate.unknown()
+    kept = [_file(f"{name}.txt", name.encode()) for name in ("one", "two")]
+    northgate.says("Olga", asked, Finding("unknown", "", tuple(kept)))
+    (evidence_files.folder() / kept[1].stored).unlink()
+    (evidence_files.folder() / "coming-half").write_bytes(b"under way")
+    file, elsewhere = tmp_path / "sayso.tar", tmp_path / "elsewhere"
+    call_command("backup", str(file))
+    with tarfile.open(file, "a") as tar:
+        tar.add(tmp_path / "sayso.tar", "evidence/../../outside")
+    elsewhere.mkdir()
+
+    places = {"SAYSO_MARK": str(elsewhere / "mark"), "SAYSO_DATA": str(elsewhere)}
+    back = manage("restore", str(file), database=COPY, **places)
+    assert back.returncode == 0 and "1 put back, 1 missing" in back.stdout, back.stderr
+    assert (elsewhere / "evidence" / kept[0].stored).read_bytes() == b"one"
+    assert [path.name for path in (elsewhere / "evidence").iterdir()] == [kept[0].stored]
+    assert not (tmp_path / "outside").exists()
+
+
+def _file(name: str, content: bytes):
+    coming = evidence_files.folder() / f"coming-{name}"
+    coming.write_bytes(content)
+    kept = evidence_files.keep(str(coming), name)
+    coming.unlink()
+    return kept
+
+
+def test_a_file_of_pg_dumps_own_is_restored_as_it_is(northgate, tmp_path, copy):
+    northgate.granted()
+    call_command("backup", str(tmp_path / "sayso.tar"))
+    with backup.opened(tmp_path / "sayso.tar") as dumped:
+        shutil.copy(dumped, tmp_path / "plain")
+    back = manage("restore", str(tmp_path / "plain"), database=COPY, SAYSO_MARK=str(tmp_path / "mark"))
+    assert back.returncode == 0 and "0 put back" in back.stdout, back.stderr
+
+
 def test_nothing_is_replaced_unasked_or_under_a_running_worker(northgate, tmp_path):
     northgate.granted()
     call_command("backup", str(tmp_path / "file"))
@@ -86,12 +128,16 @@ def test_what_is_no_backup_is_refused_before_anything_is_lost(northgate, tmp_pat
     (tmp_path / "poem").write_text("roses are red")
     with pytest.raises(backup.CannotCopy, match="pg_restore failed"):
         backup.check(os.environ["DATABASE_OWNER_URL"], tmp_path / "poem")
+    with tarfile.open(tmp_path / "archive", "w") as tar:
+        tar.add(tmp_path / "poem", "poem")
+    with pytest.raises(backup.CannotCopy, match="no backup"), backup.opened(tmp_path / "archive"):
+        pass
     with pytest.raises(backup.CannotCopy, match="cannot be written"):
-        backup.dump(os.environ["DATABASE_OWNER_URL"], tmp_path / "nowhere" / "file")
+        backup.write(os.environ["DATABASE_OWNER_URL"], tmp_path / "nowhere" / "file")
 
 
 def test_without_the_programs_they_are_named(monkeypatch, tmp_path):
     monkeypatch.setattr(postgres, "program", lambda name, major: None)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(backup.CannotCopy, match="apt-get install postgresql-client"):
-        backup.dump(os.environ["DATABASE_OWNER_URL"], tmp_path / "file")
+        backup.write(os.environ["DATABASE_OWNER_URL"], tmp_path / "file")

@@ -160,4 +160,7 @@ def test_a_file_is_for_members_alone_and_for_its_own_effect(northgate, harbour, 
     ):
         assert visitor(who).get(address.format(slug, effect, file)).status_code == 404
     (evidence_files.folder() / kept.stored).unlink()
-    assert olga.get(address.format("northgate", asked.effect_id, kept.pk)).status_code == 404
+    gone = olga.get(address.format("northgate", asked.effect_id, kept.pk))
+    assert gone.status_code == 404 and "is not among this installation" in gone.content.decode()
+    page = olga.get(f"/t/northgate/effects/{asked.effect_id}/").content.decode()
+    assert "log.txt <b>is missing from this installation" in page

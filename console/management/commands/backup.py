@@ -10,8 +10,8 @@ from console import backup
 
 class Command(BaseCommand):
     help = (
-        "Write the whole database to FILE, while everything runs. SAYSO_DATA holds what is not in it: the secret key "
-        "and the evidence files; copy those too, and never the mark (SAYSO_MARK)."
+        "Write the whole database and the files beside people's statements to FILE, while everything runs. Keep the "
+        "secret key (SAYSO_SECRET_KEY, or secret-key in SAYSO_DATA) elsewhere, and never copy the mark (SAYSO_MARK)."
     )
 
     def add_arguments(self, parser):
@@ -19,7 +19,7 @@ class Command(BaseCommand):
 
     def handle(self, file, **options):
         try:
-            size = backup.dump(settings.DATABASE_OWNER_URL, file)
+            size, files = backup.write(settings.DATABASE_OWNER_URL, file)
         except backup.CannotCopy as failed:
             raise CommandError(str(failed)) from None
-        self.stdout.write(f"{file}: {size:,} bytes")
+        self.stdout.write(f"{file}: {size:,} bytes, with {files:,} file{'s' * (files != 1)} beside statements")

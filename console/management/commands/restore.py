@@ -13,7 +13,8 @@ from runtime_app.transitions import epochs
 
 class Command(BaseCommand):
     help = (
-        "Put the backup FILE in the place of everything the database holds: all of it or nothing. A new epoch begins: "
+        "Put the backup FILE in the place of everything the database holds: all of it or nothing; the files beside "
+        "people's statements are put back where they are missing. A new epoch begins: "
         "nothing is sent until a person says so with release_epoch (R27). Stop the workers and the console first."
     )
 
@@ -24,10 +25,12 @@ class Command(BaseCommand):
     def handle(self, file, replace, **options):
         url = settings.DATABASE_OWNER_URL
         try:
-            listed = backup.check(url, file)
-            self._may(replace)
-            settings.SAYSO_MARK.unlink(missing_ok=True)  # first: whatever happens from here on is noticed (R27)
-            backup.restore(url, file, listed)
+            with backup.opened(file) as dumped:
+                listed = backup.check(url, dumped)
+                self._may(replace)
+                settings.SAYSO_MARK.unlink(missing_ok=True)  # first: whatever happens from here on is noticed (R27)
+                put_back = backup.put_back(file)
+                backup.restore(url, dumped, listed)
         except backup.CannotCopy as failed:
             raise CommandError(str(failed)) from None
         connection.close()
@@ -36,6 +39,7 @@ class Command(BaseCommand):
             f"{file} is restored. Epoch {epoch.number} began: {epoch.why}. Nothing is sent before a person says so: "
             "./run manage release_epoch --by NAME"
         )
+        self.stdout.write(f"Files beside statements: {put_back:,} put back, {selectors.files_missing():,} missing.")
 
     def _may(self, replace: bool) -> None:
         try:
