@@ -102,10 +102,11 @@ def clock(here: Installation, seed: int) -> None:
     """The minutes of three Schedules: some are told late, twice, before their turn, never, or by a worker that died."""
     print("the clock")
     drawn = random.Random(seed)
+    house = here.northgate
     for number in range(3):
         Schedule.objects.create(
-            tenant=here.northgate.tenant, environment=Environment.objects.get(tenant=here.northgate.tenant, name="staging"),
-            agent="deployer", message=f"ask job {number}", cron="* 3 1 1 *", set_by=here.northgate.people["Olga"],
+            tenant=house.tenant, environment=Environment.objects.get(tenant=house.tenant, name="staging"),
+            agent="deployer", message=f"ask job {number}", cron="* 3 1 1 *", set_by=house.people["Olga"],
         )  # fmt: skip
     minutes = [THREE + timedelta(minutes=number) for number in range(MINUTES)]
     told = [(minute, drawn.choice([*FATES, "taken"])) for minute in minutes]
@@ -118,8 +119,8 @@ def clock(here: Installation, seed: int) -> None:
     started = Run.objects.exclude(schedule=None)
     until(lambda: started.count() >= wanted, 60, pause=0.1)
     until(lambda: not left_over(here), 30, pause=0.1)
-    one.end()
     here.quiet()
+    one.end()
     met = Counter(fate for _, fate in told)
     say("minutes told", ", ".join(f"{met[fate]} {fate}" for fate in [*FATES, "taken"] if met[fate]))
     expect("jobs left over", left_over(here), 0)

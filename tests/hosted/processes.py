@@ -15,6 +15,7 @@ from django.db import connections
 from django.test import override_settings
 
 from runtime_app import worker
+from runtime_app.selectors.claimable import claimable
 
 WORK = "import django; django.setup(); from runtime_app.worker import main; main()"
 AGENTS = "examples.harbor.agents,tests.hosted.agents"
@@ -65,16 +66,25 @@ class Workers:
 def beside_a_worker(people: Callable, **intervals) -> Counter:
     """Run `people` in a thread while a worker works in this process; it looks by itself only once a minute, unless
     `intervals` say otherwise. Returns the worker's transactions, counted by name."""
-    calls = Counter()
+    calls, looks = Counter(), Counter()
+    settled = asyncio.Event()
 
     class Counting(worker.Worker):
         async def _in(self, threads, function, *arguments, **named):
             calls[function.__name__] += 1
-            return await super()._in(threads, function, *arguments, **named)
+            found = await super()._in(threads, function, *arguments, **named)
+            if function is claimable:
+                looks["ended"] += 1
+                if looks["ended"] == 2:
+                    settled.set()
+            return found
 
     async def work():
         counting = Counting()
         working = asyncio.create_task(counting.run())
+        # It looks at its start and once it listens. What began during a look would be found by it and be told as well,
+        # and cost a claim of nothing.
+        await settled.wait()
         try:
             await asyncio.to_thread(_with_own_connection, people)
         finally:
