@@ -1,5 +1,7 @@
 """Refusals become pages; signed-in pages are kept by nobody."""
 
+from urllib.parse import urlsplit
+
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpResponse
 
@@ -32,8 +34,15 @@ class Refusals:
 
 
 def sign_in(request):
-    """To sign-in and back to the page; what was posted is not sent again by that."""
-    back = request.get_full_path() if request.method in ("GET", "HEAD") else request.META.get("HTTP_REFERER", "/")
+    """To sign-in and back to the page; what was posted is not sent again by that, and the page has it still."""
+    back = request.get_full_path() if request.method in ("GET", "HEAD") else _came_from(request)
+    to_sign_in = redirect_to_login(back)
     if getattr(request, "htmx", False):
-        return HttpResponse(status=401, headers={"HX-Redirect": f"/sign-in/?next={request.path}"})
-    return redirect_to_login(back if back.startswith("/") else "/")
+        return HttpResponse(status=401, headers={"HX-Redirect": to_sign_in.url})
+    return to_sign_in
+
+
+def _came_from(request) -> str:
+    """The page a form was sent from, if it is one of ours."""
+    page = urlsplit(request.META.get("HTTP_REFERER", ""))
+    return page._replace(scheme="", netloc="").geturl() if page.netloc == request.get_host() else "/"

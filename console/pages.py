@@ -57,6 +57,8 @@ def page(request, template: str, status: int = 200, **facts):
     response = render(request, template, facts, status=status)
     if status >= 400:
         response["HX-Push-Url"] = "false"  # a refusal is no place to come back to
+    if (error := facts.get("error")) and "retry_after" in error.facts:
+        response["Retry-After"] = str(error.facts["retry_after"])
     return response
 
 

@@ -37,10 +37,7 @@ def refused(request, error: SaysoError):
     """The page of an error that has no better place."""
     if isinstance(error, NotFound):
         request.tenant = None  # one page for whatever does not exist here, also for a tenant that does not
-    response = page(request, "error.html", status=error.status, error=error, heading=heading(error))
-    if "retry_after" in error.facts:
-        response["Retry-After"] = str(error.facts["retry_after"])
-    return response
+    return page(request, "error.html", status=error.status, error=error, heading=heading(error))
 
 
 def bad_request(request, exception=None):

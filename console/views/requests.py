@@ -77,10 +77,7 @@ def refused(request, request_id, error):
     found = selectors.card(request.context, request_id, request.held)
     kept = forms.written(request.POST)
     facts = {"card": found, "asked": found.request, "run": found.run, "error": error, "heading": heading(error)}
-    response = page(request, "late.html", error.status, kept=kept, **facts)
-    if "retry_after" in error.facts:
-        response["Retry-After"] = str(error.facts["retry_after"])
-    return response
+    return page(request, "late.html", error.status, kept=kept, **facts)
 
 
 answer = posted(forms.answer)

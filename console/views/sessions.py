@@ -3,12 +3,14 @@
 from django.views.decorators.http import require_safe
 
 from runtime_app import selectors, transitions
-from runtime_app.errors import InvalidInput, InvalidResponse, SaysoError
+from runtime_app.errors import Busy, IdempotencyConflict, InvalidInput, InvalidResponse, NotAuthorized, SaysoError
 from runtime_app.ids import uuid7
 from runtime_app.transitions.refusals import record_refusal
 
 from .. import forms
 from ..pages import SeeOther, in_tenant, page
+
+KEEPS = (Busy, IdempotencyConflict, InvalidInput, InvalidResponse, NotAuthorized)  # the form stays, with what was typed
 
 
 @require_safe
@@ -33,7 +35,7 @@ def show(request, session_id):
 def started(request, session_id):
     try:
         run = transitions.start(request.context, session_id=session_id, **read(request))
-    except (InvalidResponse, InvalidInput) as error:
+    except KEEPS as error:
         if session_id is None:
             return beginning(request, error.status, error)
         return thread(request, session_id, error.status, error)

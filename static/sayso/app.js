@@ -193,11 +193,33 @@
     scrollTo(0, Math.max(0, at.getBoundingClientRect().top + scrollY - 90));
   });
 
+  // ---- typed, and the sign-in was over: given back once, to the same person in this tab. No password, no file.
+  const KEPT = "sayso-typed", FIELDS = "textarea, select, input:not([type=hidden], [type=password], [type=file])";
+  on("submit", ({ target }) => {
+    if (!target.matches("main form[method=post]")) return;
+    const fields = all(FIELDS, target).map((at) => [at.name, at.value, at.checked]);
+    sessionStorage.setItem(KEPT, JSON.stringify({ who: page().dataset.who, where: here(), to: target.getAttribute("action"), fields }));
+  });
+  on("htmx:afterRequest", ({ detail }) => { if (detail.xhr.status !== 401) sessionStorage.removeItem(KEPT); });
+  function giveBack() {
+    const kept = JSON.parse(sessionStorage.getItem(KEPT));
+    sessionStorage.removeItem(KEPT);
+    const signedIn = new URL(document.referrer || location.href).pathname === "/sign-in/";
+    if (!kept || !signedIn || kept.who !== page().dataset.who || kept.where !== here()) return;
+    const form = all("main form[method=post]").find((each) => each.getAttribute("action") === kept.to);
+    if (!form) return;
+    for (const [name, value, checked] of kept.fields)
+      for (const at of all(FIELDS, form))
+        if (at.name === name && (!/radio|checkbox/.test(at.type) || at.value === value)) { at.checked = checked; at.value = value; }
+    line("Nothing was sent: your sign-in had ended. What you typed is here again.");
+  }
+
   addEventListener("DOMContentLoaded", () => {
     Object.assign(Idiomorph.defaults, { morphStyle: "outerHTML", ignoreActiveValue: true });
     Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) =>
       !(name === "open" && node.matches("details")) && !(name === "value" && node.matches("main form input"));
     byId("problem-box")?.focus();
+    giveBack();
     connect();
   });
 })();

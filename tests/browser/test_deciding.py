@@ -3,11 +3,12 @@
 import re
 
 import pytest
+from django.contrib.sessions.models import Session
 from playwright.sync_api import Page, expect
 
 from runtime_app.models import Grant, Membership, Request, Response, Run
 from tests.browser import looking
-from tests.cast import Deny, House
+from tests.cast import PASSWORD, Deny, House
 
 
 def at(browse, house: House, who: str, request: Request, **options) -> Page:
@@ -391,3 +392,32 @@ def test_every_post_of_the_page_carries_the_token(northgate, browse, staging):
     assert "csrfmiddlewaretoken=" in sent.value.post_data and "decision=deny" in sent.value.post_data
     assert sent.value.headers["hx-request"] == "true"
     expect(page.locator("#act")).to_have_count(0)
+
+
+# ---------------------------------------------------------------- the sign-in ended meanwhile
+
+
+@pytest.mark.parametrize("scripted", [True, False])
+def test_who_was_signed_out_comes_back_to_the_page_and_nothing_was_sent(northgate, browse, scripted):
+    """R09, spec 9: with scripts what was typed is there again; it is never sent by signing in."""
+    question = northgate.question()
+    page = at(browse, northgate, "Sam", question, java_script_enabled=scripted)
+    page.locator("#f-name").fill("ci-october")
+    northgate.people["Sam"].set_password(PASSWORD)
+    northgate.people["Sam"].save()
+    Session.objects.all().delete()
+    page.get_by_role("button", name="Send answer").click()
+    expect(page).to_have_url(re.compile("/sign-in/"))
+    page.get_by_label("User name").fill("sam")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page).to_have_url(re.compile(f"/requests/{question.pk}/$"))
+    assert stands(question) == ("pending", None)
+    expect(page.locator("#f-name")).to_have_value("ci-october" if scripted else "")
+    if scripted:
+        expect(page.locator("#connection")).to_contain_text("Nothing was sent")
+        page.get_by_role("button", name="Send answer").click()
+        expect(page.locator("main")).to_contain_text("ci-october")
+        assert stands(question) == ("resolved", "answered")
+        page.reload()
+        assert page.evaluate("sessionStorage.getItem('sayso-typed')") is None
