@@ -1,6 +1,6 @@
 from django.urls import include, path
 
-from console.views import account, blockers, effects, environments, inbox, requests, runs, sessions
+from console.views import account, blockers, effects, environments, inbox, requests, runs, schedules, sessions
 from runtime_app import admin
 from runtime_app.api import callbacks
 
@@ -21,6 +21,9 @@ tenant = [
     path("blockers/", blockers.index, name="blockers"),
     path("blockers/<str:blocker_id>/", blockers.show, name="blocker"),
     path("blockers/<str:blocker_id>/supply/", blockers.supply, name="supply"),
+    path("schedules/", schedules.index, name="schedules"),
+    path("schedules/<str:schedule_id>/pause/", schedules.pause, name="pause"),
+    path("schedules/<str:schedule_id>/unpause/", schedules.unpause, name="unpause"),
     path("environments/", environments.index, name="environments"),
     path("environments/<str:environment_id>/hold/", environments.hold, name="hold"),
     path("environments/<str:environment_id>/release/", environments.release, name="release"),

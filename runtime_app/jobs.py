@@ -8,12 +8,12 @@ import asyncio
 import logging
 from datetime import UTC, datetime
 
-from croniter import croniter
+from croniter import CroniterBadDateError, croniter
 from procrastinate import PsycopgConnector
 from procrastinate.contrib.django import app
 from procrastinate.contrib.django.utils import connector_params
 
-from . import selectors, transitions
+from . import clock, selectors, transitions
 from .transitions import epochs
 
 QUEUE = "sayso"
@@ -30,7 +30,7 @@ def start_due(timestamp: int) -> None:
     if not epochs.released(epochs.current()):  # on a copy, the same jobs start where it was copied from (R27)
         return log.warning("no schedule starts: the epoch is not released")
     minute = datetime.fromtimestamp(timestamp, UTC)
-    for schedule_id, cron in selectors.schedules():
+    for schedule_id, cron in selectors.active_schedules():
         if legal(cron) and croniter.match(cron, minute):
             try:
                 transitions.start_scheduled(schedule_id, minute)
@@ -57,6 +57,14 @@ async def take_up(timestamp: int) -> None:
 def legal(cron: str) -> bool:
     """Whether this is five fields that name minutes: minute hour day month weekday."""
     return len(cron.split()) == 5 and croniter.is_valid(cron)
+
+
+def next_time(cron: str) -> datetime | None:
+    """The next minute that this names, or None: it is none, or no minute within the next years is like it."""
+    try:
+        return croniter(cron, clock.now(), max_years_between_matches=8).get_next(datetime) if legal(cron) else None
+    except CroniterBadDateError:
+        return None
 
 
 async def run() -> None:

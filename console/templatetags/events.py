@@ -40,6 +40,8 @@ WORDS = {
     "blocker.denied": "What it lacked was denied; nothing was started",
     "blocker.vote_spent": "A vote for the next run no longer counts",
     "blocker.supplied": "What it lacked was given for the next run",
+    "schedule.paused": "The schedule was paused",
+    "schedule.unpaused": "The schedule was started again",
     "environment.held": "The environment was held",
     "environment.released": "The environment was released",
 }

@@ -40,6 +40,53 @@ def seconds(count):
     return span(timedelta(seconds=count))
 
 
+DAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+
+
+@register.filter
+def cron_words(cron: str) -> str:
+    """ "every Monday at 06:00 UTC": of five fields in the shapes people write; of others, the fields by name."""
+    fields = cron.split()
+    if len(fields) != 5:
+        return cron
+    minute, hour, day, month, weekday = fields
+    at = _at(minute, hour)
+    when = _on(day, month, weekday)
+    return f"{when} {at}".strip() if at.startswith("at ") or not when else f"{at}, {when}"
+
+
+def _at(minute: str, hour: str) -> str:
+    match minute.isdecimal(), hour.isdecimal():
+        case True, True:
+            return f"at {int(hour):02}:{int(minute):02} UTC"
+        case True, False if hour == "*":
+            return f"every hour at minute {int(minute)}"
+    if hour == "*" and minute == "*":
+        return "every minute"
+    if hour == "*" and minute.startswith("*/"):
+        return f"every {minute[2:]} minutes"
+    return f"at minute {minute} of hour {hour} UTC"
+
+
+def _on(day: str, month: str, weekday: str) -> str:
+    months = "" if month == "*" else f" in month {month}"
+    if day == weekday == "*":
+        return f"every day{months}"
+    parts = [] if weekday == "*" else [_weekdays(weekday)]
+    parts += [] if day == "*" else [f"on day {day} of the month"]
+    return " or ".join(parts) + months  # both named: cron means either
+
+
+def _weekdays(weekday: str) -> str:
+    first, _, last = weekday.partition("-")
+    if first.isdecimal() and int(first) < 8 and last.isdecimal() and int(last) < 8:
+        return f"{DAYS[int(first)]} to {DAYS[int(last)]}"
+    days = weekday.split(",")
+    if all(each.isdecimal() and int(each) < 8 for each in days):
+        return "every " + ", ".join(DAYS[int(each)] for each in days)
+    return f"on weekday {weekday}"
+
+
 @register.filter
 def steps(expires_at, now):
     """How much of the deadline bar is filled, of four."""

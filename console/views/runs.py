@@ -17,7 +17,7 @@ from .errors import heading
 @require_safe
 @in_tenant
 def index(request):
-    asked = filters(request, state=[*states.RUN, "ended"], environment=None)
+    asked = filters(request, state=[*states.RUN, "ended"], environment=None, schedule=None)
     found, after = selectors.runs(request.context, **asked, last=request.GET.get("before"))
     places = selectors.environments(request.context)
     return page(request, "runs.html", runs=found, after=after, asked=asked, environments=places, topic="inbox")

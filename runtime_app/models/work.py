@@ -95,6 +95,9 @@ class Run(TenantRow):
             models.Index(fields=["session", "id"], name="run_of_session"),
             models.Index(fields=["tenant", "-created_at", "-id"], name="run_newest"),
             models.Index(fields=["parent"], condition=Q(parent__isnull=False), name="run_of_parent"),
+            models.Index(
+                fields=["schedule", "-created_at"], condition=Q(schedule__isnull=False), name="run_of_schedule"
+            ),
             models.Index(fields=["recovers"], condition=Q(recovers__isnull=False), name="run_recovers"),
         ]
         triggers = [kept(), steps_only(states.steps(states.RUN))]

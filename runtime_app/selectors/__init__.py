@@ -17,6 +17,7 @@ from .ledger import (
 from .output import Output, chunks, outputs
 from .places import behind, held_places
 from .results import terminal_result
+from .schedules import active_schedules, schedules
 from .waiting import Inbox, Shell, decided, inbox, shell, workers_alive
 from .work import (
     RunPage,
@@ -25,15 +26,14 @@ from .work import (
     places,
     run_page,
     runs,
-    schedules,
     session_page,
     sessions,
 )
 
 __all__ = [
     "BlockerPage", "Card", "EffectPage", "Inbox", "Output", "RunPage", "SessionPage", "Shell", "action_names",
-    "behind", "blocker_page", "blockers", "callback_secrets", "card", "chain", "chunks", "decided", "effect_page",
-    "effects", "environments", "evidence_file", "files_missing", "files_named", "held_places", "inbox", "ledger",
-    "next_debt", "outputs", "places", "run_page", "runs", "schedules", "session_page", "sessions", "shell", "terminal_result",
-    "workers_alive",
+    "active_schedules", "behind", "blocker_page", "blockers", "callback_secrets", "card", "chain", "chunks",
+    "decided", "effect_page", "effects", "environments", "evidence_file", "files_missing", "files_named",
+    "held_places", "inbox", "ledger", "next_debt", "outputs", "places", "run_page", "runs", "schedules",
+    "session_page", "sessions", "shell", "terminal_result", "workers_alive",
 ]  # fmt: skip

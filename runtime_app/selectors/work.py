@@ -3,12 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
 from django.db.models import Count, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce
 
 from .. import states
-from ..models import Blocker, Effect, Environment, Event, Instance, Now, Request, Response, Run, Schedule, Session
+from ..ids import parse_id
+from ..models import Blocker, Effect, Environment, Event, Instance, Now, Request, Response, Run, Session
 from ..permissions import Context, Roles, may_operate, visible
 from .cards import chain
 from .ledger import of_runs
@@ -77,7 +79,7 @@ def environments(context: Context) -> list[Environment]:
     return list(visible(Environment, context).order_by("name"))
 
 
-def runs(context: Context, *, state: str = "", environment: str = "", agent: str = "", last=None):
+def runs(context: Context, *, state: str = "", environment: str = "", agent: str = "", schedule: str = "", last=None):
     """Newest first, with what each waits for and what is unknown. Returns (runs, the id the next page starts after)."""
     rows = visible(Run, context).select_related("session", "environment")
     if state:
@@ -86,7 +88,9 @@ def runs(context: Context, *, state: str = "", environment: str = "", agent: str
         rows = rows.filter(environment__name=environment)
     if agent:
         rows = rows.filter(agent=agent)
-    found, after = page(before(_with_doubts(rows), context, last, "created_at"), PAGE)
+    if schedule:
+        rows = rows.filter(schedule_id=parse_id(schedule) or UUID(int=0))
+    found, after = page(before(with_doubts(rows), context, last, "created_at"), PAGE)
     return with_waits(context, found), after
 
 
@@ -106,7 +110,8 @@ def with_waits(context: Context, found: Iterable[Run]) -> list[Run]:
 
 
 def run_page(context: Context, id, held: Roles) -> RunPage:
-    run = one(Run, context, id, "session", "environment", "instance__owner", "initiator", "follows", "parent")
+    related = ("session", "environment", "instance__owner", "initiator", "follows", "parent", "schedule")
+    run = one(Run, context, id, *related)
     requests = chain(context, run)
     now = Run.objects.filter(pk=run.pk).values_list(Now(), flat=True).get()
     waits = [each for each in requests if each.state == "pending" and not (each.expires_at and each.expires_at <= now)]
@@ -137,7 +142,7 @@ def run_page(context: Context, id, held: Roles) -> RunPage:
 def session_page(context: Context, id, held: Roles, *, last=None) -> SessionPage:
     """The newest Runs, oldest first as they were written; `earlier` starts the page before."""
     session = one(Session, context, id)
-    rows = _with_doubts(visible(Run, context).filter(session_id=session.pk)).select_related("environment")
+    rows = with_doubts(visible(Run, context).filter(session_id=session.pk)).select_related("environment")
     found, earlier = page(before(rows, context, last, "created_at"), PAGE)
     return SessionPage(
         session=session,
@@ -161,12 +166,7 @@ def places(context: Context, held: Roles) -> list[Instance]:
     return [each for each in rows if may_operate(context, each.environment_id, held) is None]
 
 
-def schedules() -> list[tuple]:
-    """Id and cron of every active Schedule, for the clock."""
-    return list(Schedule.objects.filter(active=True).values_list("pk", "cron").order_by("pk"))
-
-
-def _with_doubts(rows):
+def with_doubts(rows):
     """How many Effects of each Run may or may not have happened: it is said wherever the Run appears (R31)."""
     doubtful = Effect.objects.filter(Q(state="uncertain") | Q(disputed=True), run_id=OuterRef("pk"))
     counted = doubtful.order_by().values("run").annotate(n=Count("pk")).values("n")

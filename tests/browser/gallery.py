@@ -2,7 +2,7 @@
 
 from runtime_app import transitions
 from runtime_app.ids import uuid7
-from runtime_app.models import Blocker, Effect, Request
+from runtime_app.models import Blocker, Effect, Request, Run, Schedule
 from tests import cast
 from tests.cast import Deny, Finding, House, Recover
 from tests.console import stage
@@ -62,6 +62,7 @@ def build(house: House) -> list[tuple[str, str, str]]:
     job = house.start(message="weekly report", interactive=False)
     transitions.suspend(cast.claim(job), waits=[transitions.Question("q", "Which key signs the report?", FORM)])
     asked = Blocker.objects.get(run_id=job.pk)
+    voted, refused, risen = blockers(house)
     held = house.context("Olga")
     transitions.hold(held, environment="staging", response_id=uuid7(), reason="Nothing goes out before the audit ends.")
     return [
@@ -71,6 +72,11 @@ def build(house: House) -> list[tuple[str, str, str]]:
         ("effect-undone", "Olga", effect(recalled.pk)),
         ("effect-undoing", "Olga", effect(Effect.objects.get(compensates_id=recalled.pk).pk)),
         ("effect-sent-again", "Olga", effect(again.pk)),
+        ("schedules", "Olga", f"{root}schedules/"),
+        ("schedules-not-you", "Rita", f"{root}schedules/"),
+        ("blocker-votes", "Bob", f"{root}blockers/{voted.pk}/"),
+        ("blocker-parent", "Ada", f"{root}blockers/{risen.pk}/"),
+        ("blocker-denied", "Ada", f"{root}blockers/{refused.pk}/"),
         ("environments", "Olga", f"{root}environments/"),
         ("blockers", "Ada", f"{root}blockers/"),
         ("blocker-approval", "Ada", f"{root}blockers/{all_.blocker.pk}/"),
@@ -119,6 +125,36 @@ def build(house: House) -> list[tuple[str, str, str]]:
         ("help", "", "/help/"),
         ("not-found", "Ada", nobody),
     ]
+
+
+def blockers(house: House) -> tuple[Blocker, Blocker, Blocker]:
+    """One with one vote of two, one that was denied, and a parent's; two schedules, one paused, one refused."""
+    sunday = Schedule.objects.create(
+        tenant=house.tenant, agent="deployer", environment=house.staging, message="Clean up what nobody uses.",
+        cron="30 3 * * 0", set_by=house.people["Olga"],
+    )  # fmt: skip
+    transitions.pause(house.context("Stan"), schedule_id=sunday.pk, response_id=uuid7(), reason="Until the audit ends.")
+    Schedule.objects.create(
+        tenant=house.tenant, agent="deployer", environment=house.staging, message="Tell who is on call.",
+        cron="*/15 8-18 * * *", set_by=house.people["Stan"], refused="Stan is no active member any more.",
+        refused_at=sunday.created_at,
+    )  # fmt: skip
+    house.policy("deploy", environment=house.staging, approvals=2)
+    made = []
+    for version in ("1.0.7", "1.0.8"):
+        job = house.start(message=f"roll out {version}", interactive=False)
+        transitions.suspend(cast.claim(job), waits=[cast.deployment(version)])
+        made.append(Blocker.objects.get(run_id=job.pk))
+    for blocker, verb in zip(made, (cast.Approve, Deny), strict=True):
+        transitions.supply(
+            house.context("Ada"), blocker_id=blocker.pk, response=verb(blocker.digest), response_id=uuid7(),
+            message="as agreed on Monday",
+        )  # fmt: skip
+    parent = house.start(message="roll out by a helper", interactive=False)
+    transitions.suspend(cast.claim(parent), waits=[transitions.Child("c", "deployer", "roll out 1.0.9")])
+    child = Run.objects.get(parent_id=parent.pk)
+    transitions.suspend(cast.claim(child), waits=[cast.deployment("1.0.9")])
+    return *made, Blocker.objects.get(run_id=parent.pk)
 
 
 def disputes(house: House) -> Effect:

@@ -8,7 +8,7 @@ from django.urls import URLResolver, get_resolver
 
 from runtime_app import evidence_files, transitions
 from runtime_app.ids import uuid7
-from runtime_app.models import Blocker, EvidenceFile, Request, Run
+from runtime_app.models import Blocker, EvidenceFile, Request, Run, Schedule
 from runtime_app.responses import Finding
 from tests import cast
 from tests.cast import House
@@ -28,6 +28,7 @@ class Stage:
     blocked: Run
     blocker: Blocker
     file: EvidenceFile
+    schedule: Schedule
 
     def ids(self) -> dict[str, str]:
         """An id for each name that stands in a route."""
@@ -35,7 +36,7 @@ class Stage:
             "request_id": str(self.approval.pk), "session_id": str(self.approval.session_id),
             "run_id": str(self.approval.run_id), "effect_id": str(self.unknown.effect_id), "action": "deploy",
             "blocker_id": str(self.blocker.pk), "environment_id": str(self.house.staging.pk),
-            "file_id": str(self.file.pk),
+            "file_id": str(self.file.pk), "schedule_id": str(self.schedule.pk),
         }  # fmt: skip
 
     def addresses(self) -> list[str]:
@@ -51,7 +52,8 @@ class Stage:
             f"{root}runs/{self.unknown.run_id}/cancel/", f"{root}runs/{self.cancelled.pk}/cancel/",
             f"{root}effects/", f"{root}effects/?open={self.unknown.effect_id}",
             f"{root}effects/{self.unknown.effect_id}/", f"{root}blockers/", f"{root}blockers/{self.blocker.pk}/",
-            f"{root}environments/", f"{root}runs/{self.cancelled.pk}/result.json",
+            f"{root}environments/", f"{root}schedules/", f"{root}runs/?schedule={self.schedule.pk}",
+            f"{root}runs/{self.cancelled.pk}/result.json",
         ]  # fmt: skip
 
 
@@ -62,13 +64,17 @@ def everything(house: House) -> Stage:
     house.cancels("Olga", Run.objects.get(pk=lost.run_id), reason="wrong branch")
     house.policy("deploy", klass="production", typed_environment=True)
     question, approval = house.question(), house.approval(environment="production")
-    job = house.start(environment="production", message="nightly", interactive=False)
+    schedule = Schedule.objects.create(
+        tenant=house.tenant, agent="deployer", environment=house.production, message="nightly", cron="0 6 * * 1-5",
+        set_by=house.people["Olga"],
+    )  # fmt: skip
+    job = house.start(environment="production", message="nightly", interactive=False, schedule_id=schedule.pk)
     turn = cast.claim(job)
     transitions.suspend(turn, waits=[cast.deployment("2.0.4", claim="Every check has passed.")])
     read = Run.objects.get
     blocker = Blocker.objects.get(run_id=job.pk)
     file = _file(house, unknown)
-    return Stage(house, question, approval, unknown, read(pk=lost.run_id), read(pk=job.pk), blocker, file)
+    return Stage(house, question, approval, unknown, read(pk=lost.run_id), read(pk=job.pk), blocker, file, schedule)
 
 
 def _file(house: House, asked: Request) -> EvidenceFile:
@@ -122,6 +128,7 @@ def form(name: str, stage: Stage) -> dict[str, str]:
         "cancel": {"response_id": str(uuid7()), "reason": "because"},
         "session": {"agent": "deployer", "environment": "staging", "message": "go", "start_id": str(uuid7())},
         "void": common, "hold": common, "release": common, "compensate": common,
+        "pause": common, "unpause": common,
         "evidence": common | {"finding": "unknown"},
         "supply": common | {"decision": "approve", "digest": stage.blocker.digest, "confirm": "production"},
         "begin": {"agent": "deployer", "environment": "staging", "message": "go", "start_id": str(uuid7())},

@@ -20,10 +20,10 @@ def test_the_routes_are_these_and_no_others():
     }
     assert set(OF_ONE_THING) == {
         "request", "answer", "decision", "finding", "void", "session", "run", "cancel", "result", "effect", "evidence",
-        "compensate", "file", "blocker", "supply", "hold", "release",
+        "compensate", "file", "blocker", "supply", "hold", "release", "pause", "unpause",
     }  # fmt: skip
     assert set(TENANT) - set(OF_ONE_THING) == {
-        "inbox", "runs", "sessions", "begin", "effects", "blockers", "environments",
+        "inbox", "runs", "sessions", "begin", "effects", "blockers", "environments", "schedules",
     }  # fmt: skip
 
 
