@@ -119,7 +119,7 @@ class TooMany(SaysoError):
 
 
 class Busy(SaysoError):
-    """A lock or statement timeout; nothing happened. `retry_after` is in seconds."""
+    """A lock or statement timeout, or a full disk (`no_room`); nothing happened. `retry_after` is in seconds."""
 
     code, status = "busy", 503
     default = "Somebody else is changing this right now. Nothing happened; try again."

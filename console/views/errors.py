@@ -25,6 +25,7 @@ HEADINGS = {
     "invalid_response": "There is a problem",
     "invalid_input": "This cannot be accepted",
     "too_many": "Too many tries",
+    "no_room": "There is no room to write this",
     "busy": "Somebody else is changing this right now",
 }
 

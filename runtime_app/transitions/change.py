@@ -21,6 +21,7 @@ from .refusals import record_refusal
 
 # lock_not_available, query_canceled, deadlock_detected, serialization_failure
 _BUSY = {"55P03", "57014", "40P01", "40001"}
+_NO_ROOM = "53100"
 # two calls at once under one client-made id: the second looks again and finds what the first recorded (R09)
 _REPEATED = {"run_started_once", "response_id_once"}
 
@@ -96,8 +97,14 @@ def opened(verb: str, context: Context | None = None):
             failpoint(f"{verb}.events")
         failpoint(f"{verb}.committed")
     except OperationalError as failed:
-        if getattr(failed.__cause__, "sqlstate", None) in _BUSY:
+        state = getattr(failed.__cause__, "sqlstate", None)
+        if state in _BUSY:
             raise Busy(retry_after=1) from failed
+        if state == _NO_ROOM:
+            raise Busy(
+                "The database has no room left to write this. Nothing happened; tell whoever runs this installation.",
+                reason="no_room", retry_after=60,
+            ) from failed  # fmt: skip
         raise
 
 
