@@ -169,30 +169,36 @@ def settle(here: Installation) -> list[str]:
 
 
 def main(here: Installation, words: list[str]) -> None:
-    """`matrix [sample N] [seed S] [word …]`: all cells, or N of them drawn by a seed, or those with these words."""
-    words, options = list(words), {"sample": None, "seed": None}
+    """`matrix [sample N] [seed S] [share K/N] [word …]`: all cells, or N of them drawn by a seed, or one share of them,
+    or those with these words."""
+    words, options = list(words), {"sample": "0", "seed": str(random.randrange(10_000)), "share": "1/1"}
     for name in options:
         if name in words:
             at = words.index(name)
-            options[name] = int(words[at + 1])
+            options[name] = words[at + 1]
             del words[at : at + 2]
-    seed = options["seed"] if options["seed"] is not None else random.randrange(10_000)
     chosen = [cell for cell in cells() if all(word in str(cell) for word in words)]
-    if options["sample"]:
-        chosen = random.Random(seed).sample(chosen, options["sample"])
-        print(f"{len(chosen)} of {len(cells())} cells, seed {seed}", flush=True)
+    if sample := int(options["sample"]):
+        chosen = random.Random(int(options["seed"])).sample(chosen, sample)
+        print(f"{len(chosen)} of {len(cells())} cells, seed {options['seed']}", flush=True)
+    which, of = map(int, options["share"].split("/"))
+    chosen = chosen[which - 1 :: of]
     began, verdicts = time.monotonic(), []
     for number, cell in enumerate(chosen):
         verdict = play(here, cell, number)
         verdicts.append(verdict)
-        print(f"{cell!s:50} {'WRONG' if verdict.wrong else 'ok':6} {verdict.stands}", flush=True)
-        for each in verdict.wrong:
-            print(f"    {each}", flush=True)
+        print(told(verdict), flush=True)
     wrong = [verdict for verdict in verdicts if verdict.wrong]
     doubled = sum("I7" in each for verdict in verdicts for each in verdict.wrong)
     print(
-        f"\n{len(verdicts)} cells in {time.monotonic() - began:.0f} s: {len(here.harbor.lines())} deliveries, "
-        f"{Attempt.objects.count()} intents, {doubled} double sends, {len(wrong)} cells wrong"
+        f"{len(verdicts)} cells in {time.monotonic() - began:.0f} s: {len(here.harbor.lines())} deliveries, "
+        f"{Attempt.objects.count()} intents, {doubled} double sends, {len(wrong)} cells wrong",
+        flush=True,
     )
     if wrong:
         sys.exit(1)
+
+
+def told(verdict: Verdict) -> str:
+    line = f"{verdict.cell!s:50} {'WRONG' if verdict.wrong else 'ok':6} {verdict.stands}"
+    return "\n    ".join([line, *verdict.wrong])

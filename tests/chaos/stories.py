@@ -21,7 +21,6 @@ from tests.chaos.freight import PROVIDER
 from tests.chaos.gifts import Jobs
 from tests.chaos.looks import drawn, pending, running, some
 from tests.chaos.model import ENDED, Model, Request, Run
-from tests.chaos.upheaval import PEOPLE
 from tests.database import SPARED
 
 KEPT = SPARED | {"runtime_app_tenant", "runtime_app_environment", "runtime_app_instance", "runtime_app_membership"}
@@ -41,14 +40,13 @@ class Stories(Jobs):
         self.clock.reset()
         with self.owner.transaction():
             self.owner.execute("set local session_replication_role = replica")
-            for (table,) in self.owner.execute(WORK).fetchall():
-                if table not in KEPT:
-                    self.owner.execute(f'delete from "{table}"')
+            tables = [table for (table,) in self.owner.execute(WORK).fetchall() if table not in KEPT]
+            self.owner.execute(";".join(f'delete from "{table}"' for table in tables))
             self.owner.execute("delete from runtime_app_epoch where number > 1")
             self.owner.execute("update runtime_app_environment set held_at = null, session_id = null")
         epochs._tell_mark(epochs._remember(epochs.Epoch.objects.get(number=1)))
-        for who in PEOPLE:
-            self.give_back(who)
+        while self.spoilt:
+            self.give_back(self.spoilt.pop())
         self.turns, self.sent, self.keys = {}, [], 0
 
     @initialize(approvals=st.integers(1, 2), verdict=st.sampled_from(["ask", "ask", "allow", "deny"]))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def test_whatever_is_killed_nothing_is_sent_twice_and_every_run_ends_or_asks(tmp_path):
-    """R05, R09, R16, R22, R23, R27, R30. `SAYSO_CHAOS_SEED` draws the same cells again."""
+    """T105, T106, R05, R09, R16, R22, R23, R27, R30. `SAYSO_CHAOS_SEED` draws the same cells again."""
     seed = os.environ.get("SAYSO_CHAOS_SEED") or str(random.randrange(10_000))
     command = [sys.executable, "-m", "tests.chaos", "matrix", "sample", "6", "seed", seed]
     kept = {name: each for name, each in os.environ.items() if not name.startswith(("DATABASE_", "SAYSO_"))}

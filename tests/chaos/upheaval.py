@@ -16,6 +16,8 @@ PEOPLE = {"Ada": "approver", "Bob": "approver", "Sam": "responder", "Stan": "ope
 
 
 class Upheaval(Reality):
+    spoilt: set = set()  # whoever lost something in any story
+
     @rule(who=st.sampled_from(sorted(PEOPLE)), what=st.sampled_from(["role", "account"]))
     def lose(self, who, what):
         if who in self.model.lost:
@@ -25,6 +27,7 @@ class Upheaval(Reality):
         else:
             self.house.take(who, PEOPLE[who].partition("@")[0])
         self.model.lost[who] = what
+        self.spoilt.add(who)
 
     @some(lambda self: self.model.lost)
     @rule(data=st.data())
