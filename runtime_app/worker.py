@@ -35,6 +35,7 @@ DOMAIN_THREADS = 6  # each keeps a database connection
 STOP_WITHIN = 0.5  # seconds a cancelled turn has to end before it is left behind
 LEAVE_WITHIN = 3.5  # seconds that dispatches under way, and everything else, have when the worker stops
 TRIES = 5  # of recording what a provider said, where it is not the database that is away
+PROBE_WITHIN = 50  # seconds; then another worker may ask, and this one goes on
 RECORD_WITHIN = 900  # seconds that the database may be away before what a provider said is given up
 
 
@@ -79,6 +80,7 @@ class Worker:
         self.domain = ThreadPoolExecutor(DOMAIN_THREADS, "domain")
         self.pulse = ThreadPoolExecutor(1, "pulse")  # a Lease must not lapse because the others wait for a lock
         self.providers = ThreadPoolExecutor(settings.SAYSO_WORKER_TURNS, "provider")
+        self.probes = ThreadPoolExecutor(settings.SAYSO_WORKER_TURNS, "probe")  # those that hang hold up no dispatch
 
     # ------------------------------------------------------------------------------------------------ its life
 
@@ -245,16 +247,20 @@ class Worker:
 
     async def _sending(self, dispatch: transitions.Dispatch, send_by: float) -> None:
         failpoint("dispatch.intent_committed")
-        reply = await self._outside(send_in_time, dispatch, send_by)
+        reply = await self._outside(self.providers, send_in_time, dispatch, send_by)
         await self._record(transitions.record, dispatch, reply)
         failpoint("dispatch.result_committed")
 
     async def _recovering(self, recovery: transitions.Recovery) -> None:
-        found = await self._outside(_probe, recovery)
+        try:
+            async with asyncio.timeout(PROBE_WITHIN):
+                found = await self._outside(self.probes, _probe, recovery)
+        except TimeoutError as silent:
+            found = silent  # a probe that hangs proves nothing; its thread is left behind
         await self._record(transitions.recovered, recovery, found)
 
-    async def _outside(self, function: Callable, *arguments):
-        return await asyncio.get_running_loop().run_in_executor(self.providers, function, *arguments)
+    async def _outside(self, threads: ThreadPoolExecutor, function: Callable, *arguments):
+        return await asyncio.get_running_loop().run_in_executor(threads, function, *arguments)
 
     async def _record(self, verb: Callable, what, reply) -> None:
         """Try as long as the database is away: what a provider said is worth more than what a sweep would have to

@@ -52,7 +52,7 @@ def cron_words(cron: str) -> str:
     minute, hour, day, month, weekday = fields
     at = _at(minute, hour)
     when = _on(day, month, weekday)
-    return f"{when} {at}".strip() if at.startswith("at ") or not when else f"{at}, {when}"
+    return f"{when} {at}" if at.startswith("at ") else f"{at}, {when}"
 
 
 def _at(minute: str, hour: str) -> str:
@@ -65,7 +65,8 @@ def _at(minute: str, hour: str) -> str:
         return "every minute"
     if hour == "*" and minute.startswith("*/"):
         return f"every {minute[2:]} minutes"
-    return f"at minute {minute} of hour {hour} UTC"
+    minutes = f"every {minute[2:]} minutes" if minute.startswith("*/") else f"at minute {minute}"
+    return f"{minutes} of hour {hour} UTC"
 
 
 def _on(day: str, month: str, weekday: str) -> str:

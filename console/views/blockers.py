@@ -31,20 +31,23 @@ def show(request, blocker_id):
 def card(request, blocker_id, status=200, error=None):
     found = selectors.blocker_page(request.context, blocker_id)
     facts = {"found": found, "blocker": found.blocker, "run": found.run, "error": error, "response_id": uuid7()}
-    facts |= about(request, found.blocker, found.run)
+    facts |= about(request, found)
     facts |= {"kept": forms.typed(request.POST) if error else {}, "topic": f"s/{found.run.session_id}"}
     facts["refused"] = heading(error) if error and not isinstance(error, InvalidResponse | InvalidInput) else ""
     return page(request, "blocker.html", status, seq=found.run.session.last_seq, **facts)
 
 
-def about(request, blocker, run) -> dict:
+def about(request, found) -> dict:
     """The Request its successor will have, and who may answer it now; nothing where there is nothing to give."""
+    blocker, run = found.blocker, found.run
     if blocker.kind == "wait_effect" or blocker.child or blocker.over:
         return {}
     asked = given(blocker, run)
     asked.environment, asked.run = run.environment, run
+    voted = {each.user_id for each in found.votes}
+    could = sorted(name for pk, name in permissions.entitled(asked).items() if pk not in voted)
     why_not = permissions.why_not(request.context, asked, request.held)
-    return {"asked": asked, "why_not": why_not, "could": permissions.who_could(asked)}
+    return {"asked": asked, "why_not": why_not, "could": could}
 
 
 @in_tenant

@@ -43,6 +43,12 @@ def _start(effect: Effect, request: Request, said: Response, name: str) -> None:
             f"{effect.action_name} has no recovery action {name[:60]}.",
             fields={"recovery": "not registered for this action"},
         )
+    known = actions.recoveries(actions.registered(effect.action_name), compensates=effect.compensates_id is not None)
+    if name not in [each["name"] for each in known]:
+        raise InvalidResponse(
+            f"The recovery action {name} of {effect.action_name} is no longer registered. Nothing was started.",
+            fields={"recovery": "no longer registered for this action"},
+        )
     said.content = {"action": name}
     said.recorded = {"request": str(request.pk), "state": "pending", "outcome": None}
 

@@ -77,7 +77,7 @@ def test_approve_against_deny_has_one_outcome(northgate, crowd, race):
 
 
 def test_approve_against_cancel_leaves_nothing_that_could_be_sent(northgate, crowd, race):
-    """R30, R32, T45: cancel first, and the approvals are stale; approve first, and what it granted is withdrawn."""
+    """B88, R30, R32, T45: cancel first, and the approvals are stale; approve first, and what it gave is withdrawn."""
     people = crowd("approver", 10)
     for _ in ROUNDS:
         request = northgate.approval()

@@ -50,7 +50,7 @@ def asked(query: str) -> list[tuple]:
 
 
 def test_a_backup_comes_back_whole_and_sends_nothing_until_ann_says_so(northgate, tmp_path, copy):
-    """R27: what was granted is void, what was prepared is uncertain and asks; then a person releases it."""
+    """T103, T104, R27: what was granted is void, what was prepared is uncertain and asks; then a person releases it."""
     northgate.granted()
     file, mark = tmp_path / "sayso.dump", str(tmp_path / "mark")
     call_command("backup", str(file))

@@ -38,6 +38,8 @@ def test_a_cancelled_run_says_by_whom_when_why_what_stopped_and_what_stays_uncer
     assert set(by_state) == {"uncertain", "withdrawn"}
     assert "will not be sent again" in by_state["uncertain"]["remains"] and by_state["withdrawn"]["remains"] == ""
     page = text(olga.get(f"/t/northgate/runs/{run.pk}/"))
+    for words in ("Observed: ", "Nobody yet", "download="):
+        assert words in page, words
     for words in ("wrong branch", "nobody can answer it now", by_state["uncertain"]["remains"], "result.json"):
         assert words in page, words
 

@@ -139,6 +139,7 @@ WORDS = {
     "* * * * *": "every minute, every day",
     "7 * * * *": "every hour at minute 7, every day",
     "0 8-18 * * MON": "on weekday MON at minute 0 of hour 8-18 UTC",
+    "*/15 8-18 * * *": "every 15 minutes of hour 8-18 UTC, every day",
     "@daily": "@daily",
 }
 

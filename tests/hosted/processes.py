@@ -93,6 +93,7 @@ def beside_a_worker(people: Callable, **intervals) -> Counter:
             _close(counting.domain, worker.DOMAIN_THREADS)
             _close(counting.pulse, 1)
             counting.providers.shutdown()
+            counting.probes.shutdown()
 
     with override_settings(**{"SAYSO_LOOK_SECONDS": 60, "SAYSO_BEAT_SECONDS": 2} | intervals):
         asyncio.run(work())

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import threading
 import time
 from types import SimpleNamespace
 
@@ -62,7 +63,7 @@ SENT = {
 def test_a_worker_killed_at_any_point_of_a_dispatch_never_sends_twice(
     northgate, workers, worked, harbor, clock, point
 ):
-    """R22, R23: what is not known is asked, a look-up settles it, and nothing is sent again."""
+    """B74, T105, R22, R23: what is not known is asked, a look-up settles it, and nothing is sent again."""
     run = worked(start(northgate, "deploy card-api 0.8.8"))
     northgate.approves("Ada", Request.objects.get())
     only_dispatches = workers.start(f"{point}:kill", SAYSO_AGENTS="examples.harbor.actions")
@@ -86,7 +87,7 @@ def test_a_worker_killed_at_any_point_of_a_dispatch_never_sends_twice(
     "point", ["turn.claimed", "turn.reply_journaled", "turn.tool_returned", "turn.suspended"]
 )
 def test_a_worker_killed_at_any_point_of_a_turn_repeats_no_finished_tool(northgate, workers, worked, clock, point):
-    """R22, R29: another takes the Run up where the journal ends."""
+    """B98, R22, R29: another takes the Run up where the journal ends."""
     run = start(northgate, "tool and wait", agent="scripted")
     assert workers.start(f"{point}:kill").wait(30) == -signal.SIGKILL
     if point != "turn.suspended":
@@ -132,7 +133,7 @@ def test_many_workers_side_by_side_take_each_run_once(northgate, workers):
 
 
 def test_no_wake_up_is_lost(northgate):
-    """A worker that looks by itself only once a minute is told of everything in time."""
+    """B96, T108: a worker that looks by itself only once a minute is told of everything in time."""
 
     def people():
         for number in range(100):
@@ -280,6 +281,30 @@ def test_a_reply_is_kept_until_the_database_is_back(naps):
     """R23, R29: a restart of half a minute turns no known reply into an unknown one."""
     recording(away := Away(40))
     assert away.calls == ["record"] and 20 < sum(naps) < 60 and max(naps) == 1
+
+
+def test_a_probe_that_hangs_is_given_up_and_holds_up_no_dispatch(monkeypatch):
+    """R24: it proves nothing; its threads are not those that dispatch."""
+    lives, told, hanging = worker.Worker(), [], threading.Event()
+    monkeypatch.setattr(worker, "PROBE_WITHIN", 0.01)
+    probe = SimpleNamespace(probe=lambda *arguments: hanging.wait(30))
+    asked = SimpleNamespace(effect_id=1, action=probe, key="k", parameters=None, environment="staging")
+
+    async def call(verb, what, found):
+        told.append((verb.__name__, what.effect_id, type(found)))
+
+    async def hang():
+        lives.call = call
+        await lives._recovering(asked)
+        assert await lives._outside(lives.providers, str, 7) == "7"
+
+    try:
+        asyncio.run(hang())
+    finally:
+        hanging.set()
+        lives.probes.shutdown()
+        lives.providers.shutdown()
+    assert told == [("recovered", 1, TimeoutError)]
 
 
 def test_what_no_database_takes_is_not_tried_for_ever(naps):

@@ -54,7 +54,7 @@ def sent(northgate):
     ids=lambda value: repr(value)[:30].encode("ascii", "replace").decode() if not isinstance(value, str) else value,
 )
 def test_what_a_reply_comes_to(sent, reply, state, finding):
-    """R23: a clear yes, a clear no, still working; anything else is uncertain, and a person is asked."""
+    """B84, R23: a clear yes, a clear no, still working; anything else is uncertain, and a person is asked."""
     effect, dispatch = sent
     transitions.record(dispatch, reply)
     assert stands(effect) == state
@@ -210,7 +210,7 @@ def test_agreeing_late_evidence_changes_nothing(northgate, sent):
 
 
 def test_observed_against_attested_is_a_dispute(northgate, sent, clock):
-    """R25: contradicting evidence of a higher grade; both stand, one question asks, and a person settles it."""
+    """B82, R25: contradicting evidence of a higher grade; both stand, one question asks, and a person settles it."""
     effect, dispatch = sent
     transitions.record(dispatch, TimeoutError())
     clock.move(seconds=6)
@@ -303,7 +303,7 @@ def test_a_probe_that_cannot_tell_leaves_the_question_open(northgate, found):
 
 
 def test_a_look_up_that_may_lag_proves_nothing(northgate, clock, monkeypatch):
-    """R23: found nothing before the send-by time and the lag: uncertain still, and the statement says until when."""
+    """B78, R23: nothing found before the send-by time and the lag: uncertain still; the statement says until when."""
     monkeypatch.setattr(Deploy, "lag", timedelta(seconds=60))
     request = northgate.unknown()
     for seconds, state in ((6, "uncertain"), (60, "not_committed")):

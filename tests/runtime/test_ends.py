@@ -90,7 +90,7 @@ def test_every_end_of_a_running_run_takes_the_same_back(northgate, how):
 
 @pytest.mark.parametrize("state", ["queued", "waiting", "running"])
 def test_cancel_by_state(northgate, state):
-    """R30, R32: queued or waiting at once; running it is marked, and a second cancel is told `cancelling`."""
+    """B94, R30, R32: queued or waiting at once; running it is marked, and a second cancel is told `cancelling`."""
     run = northgate.start()
     turn = claim(run) if state != "queued" else None
     if state == "waiting":
@@ -223,7 +223,7 @@ def test_a_live_lease_is_left_alone(northgate, clock):
 
 @pytest.mark.parametrize("wait", [QUESTION, deployment(claim="please")], ids=["question", "approval"])
 def test_a_run_with_nobody_on_the_line_ends_blocked_on_something_concrete(northgate, wait):
-    """R33, I29, T117: kind, prompt or exact action and digest, schema or policy, and what would unblock it."""
+    """B106, R33, I29, T117: kind, prompt or exact action and digest, schema or policy, and what would unblock it."""
     turn = claim(northgate.start(interactive=False))
     assert transitions.suspend(turn, waits=[wait]) is None
     run, blocker = Run.objects.get(), Blocker.objects.get()

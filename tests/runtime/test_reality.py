@@ -211,7 +211,7 @@ def test_a_dispute_is_settled_by_an_operator_who_attested_neither_side(northgate
 
 
 def test_a_database_behind_its_mark_begins_a_new_epoch_and_sends_nothing(northgate, monkeypatch, tmp_path):
-    """R27."""
+    """T103, R27."""
     effect = northgate.granted()
     real = epochs._facts()
     epochs.mark(real[3] + 5)  # five intents were sent that this database does not know

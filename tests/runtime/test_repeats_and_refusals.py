@@ -139,7 +139,7 @@ def test_a_message_starts_a_run_and_answers_nothing(northgate):
 
 
 def test_a_start_repeated_is_the_same_run_and_another_start_is_a_conflict(northgate):
-    """R09: message, agent, environment, Session and whether somebody is on the line."""
+    """B86, R09: message, agent, environment, Session and whether somebody is on the line."""
     same = uuid7()
     run = northgate.start(start_id=same)
     assert northgate.start(start_id=same).pk == run.pk

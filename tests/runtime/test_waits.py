@@ -114,7 +114,7 @@ def again(run):
 
 
 def test_the_same_key_and_content_is_the_same_request(northgate):
-    """R04: asked again in a later turn, or twice in one step; the claim is no content."""
+    """B102, R04: asked again in a later turn, or twice in one step; the claim is no content."""
     run = northgate.start()
     [first] = northgate.ask(deployment(claim="because"), run=run)
     northgate.says("Ada", first, Deny(first.digest))
