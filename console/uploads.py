@@ -1,7 +1,7 @@
 """Files that a form brings: written as they come, cut at their limits, gone unless a statement keeps them (T70)."""
 
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BytesIO
 
 from django.core.exceptions import RequestDataTooBig
@@ -85,7 +85,16 @@ class Sent(UploadedFile):
             self.wrong = f"It is larger than {evidence_files.SIZE // 1024 // 1024} MiB."
             self.file.truncate(0)
         else:
+            self._write(data)
+
+    def _write(self, data: bytes) -> None:
+        try:
             self.file.write(data)
+            self.file.flush()
+        except OSError:
+            self.wrong = "There is no room to keep it here; tell whoever runs this installation."
+            with suppress(OSError):  # it tries once more to write the rest
+                self.file.close()
 
 
 @contextmanager

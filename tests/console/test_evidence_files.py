@@ -1,5 +1,6 @@
 """Files beside statements: cut at their limits, kept under random names, served inert (T70)."""
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,19 @@ def test_it_is_served_as_bytes_to_be_saved_whatever_it_is(olga, asked, folder, n
     assert answer["Content-Security-Policy"] == "sandbox; default-src 'none'"
     assert answer["Content-Disposition"].startswith("attachment")
     assert "\n" not in answer["Content-Disposition"]
+
+
+def test_without_room_for_a_file_nothing_is_recorded_and_olga_reads_why(olga, asked, folder):
+    """T70: the disk is full in the middle of it, and what she wrote is still there."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    try:
+        answer = post(olga, asked, sent("log.txt", b"x" * 300_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert answer.status_code == 422
+    assert "There is no room to keep it" in answer.content.decode() and "ticket 7" in answer.content.decode()
+    assert not on_disk(folder) and not Evidence.objects.filter(grade="attested").exists()
 
 
 def test_a_file_that_was_not_chosen_is_none(olga, asked, folder):
