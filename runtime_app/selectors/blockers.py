@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+from django.db.models import Count, OuterRef, Subquery
+from django.db.models.functions import Coalesce
+
 from ..models import Blocker, Response, Run
 from ..permissions import Context, visible
 from .rows import before, one, page
@@ -34,7 +37,10 @@ class BlockerPage:
 def blockers(context: Context, *, last=None):
     """What can still be given, oldest first, on the first page; then what was given or counted elsewhere, newest first.
     Returns (open, rest, the id the next page starts after)."""
+    approvals = Response.objects.filter(blocker_id=OuterRef("pk"), kind="approve", spent_at=None).order_by()
+    counted = Subquery(approvals.values("blocker").annotate(n=Count("pk")).values("n"))
     rows = visible(Blocker, context).select_related("run__session", "run__environment")
+    rows = rows.annotate(approvals=Coalesce(counted, 0))
     rows = rows.filter(child=None)  # a child's is its parent's, and shown once (R28)
     waiting = rows.filter(Blocker.OPEN)
     open_ones = [] if last else list(waiting.order_by("created_at", "pk")[:MOST])

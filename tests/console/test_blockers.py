@@ -100,7 +100,7 @@ def test_equal_ones_of_a_job_are_counted_in_one_row(northgate):
     other = blocked(northgate, deployment("9.9.9"))
     ada = visitor(northgate.people["Ada"])
     page = text(ada.get("/t/northgate/blockers/"))
-    first = page.split("Given, or counted elsewhere")[0]
+    first = page.split("Given, denied, or counted elsewhere")[0]
     assert "3 times" in first and f"b-{made[2].pk}" in first and f"b-{made[0].pk}" not in first
     assert f"b-{other.pk}" in first
     assert f"/blockers/{made[2].pk}/" in text(ada.get(f"/t/northgate/blockers/{made[0].pk}/"))
@@ -118,6 +118,7 @@ def test_two_approvals_collect_on_the_page_before_the_next_run_starts(northgate)
     page = text(ada.get(address))
     assert "1 of 2 approvals" in page and "looks right" in page
     assert "You have voted" in page and 'id="supply"' not in page
+    assert "1 of 2 approvals" in text(ada.get("/t/northgate/blockers/"))
     assert not Run.objects.filter(follows_id=blocker.run_id).exists()
     again = ada.post(f"{address}supply/", grant(blocker))
     assert again.status_code == 409 and "you voted before" in text(again)

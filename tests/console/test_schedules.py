@@ -38,7 +38,7 @@ def why(**more) -> dict:
 
 def test_everybody_sees_what_starts_when_and_as_whom(northgate, weekly):
     page = text(visitor(northgate.people["Rita"]).get(PAGE))
-    for said in ("weekly report", "every Monday at 06:00 UTC", "0 6 * * 1", "Olga", "None yet", "staging"):
+    for said in ("weekly report", "Every Monday at 06:00 UTC", "0 6 * * 1", "Olga", "None yet", "staging"):
         assert said in page, said
     assert "<button" not in page.split("<main")[1] and "takes the role operator" in page
 
