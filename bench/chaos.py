@@ -12,7 +12,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
 
 from .mutants import MUTANTS, Mutant
 from .reality import REALITY
@@ -21,6 +26,7 @@ EVERY = MUTANTS + REALITY
 ROOT = Path(__file__).resolve().parent.parent
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "var", "__pycache__", ".pytest_cache", ".ruff_cache", ".hypothesis")
 DOUBLES = "tests/concurrency/test_races.py::test_of_many_double_answers_none_continues_twice"
+URLS = ("DATABASE_URL", "DATABASE_OWNER_URL")
 PASSED, FAILED = 0, 1  # what pytest exits with
 
 
@@ -29,13 +35,13 @@ def main(words: list[str]) -> None:
     if not chosen:
         sys.exit(f"No fault is called {' '.join(words)}. There are: {', '.join(mutant.name for mutant in EVERY)}.")
     _find_server()
-    with tempfile.TemporaryDirectory(prefix="sayso-chaos-") as folder:
+    with tempfile.TemporaryDirectory(prefix="sayso-chaos-") as folder, _migrated() as template:
         copy = Path(folder) / "sayso"
         shutil.copytree(ROOT, copy, ignore=LEFT_OUT, symlinks=True)
         print("The tests named, on the code as it is ...", flush=True)
         if (code := _run(copy, *(mutant.test for mutant in chosen), quiet=False)) != PASSED:
             sys.exit(f"They do not pass there (pytest: {code}), so they can show nothing.")
-        missed = [mutant for mutant in chosen if not _caught(copy, mutant)]
+        missed = [mutant for mutant in chosen if not _caught(copy, mutant, template)]
         if not words and _run(copy, DOUBLES, quiet=False, SAYSO_DOUBLE_ANSWERS="1000") != PASSED:
             sys.exit("Of a thousand double answers one was taken twice, or lost.")
     if missed:
@@ -53,12 +59,30 @@ def _find_server() -> None:
     database.find_server()
 
 
-def _caught(copy: Path, mutant: Mutant) -> bool:
+@contextmanager
+def _migrated() -> Iterator[str]:
+    """A database that is migrated once for all of them, but for those whose fault is in a migration."""
+    from tests import database
+
+    name = f"{database.PREFIX}{os.getpid()}"
+    owner = os.environ["DATABASE_OWNER_URL"]
+    urls = {each: urlsplit(os.environ[each])._replace(path=f"/{name}").geturl() for each in URLS}
+    with psycopg.connect(owner, autocommit=True) as server:
+        server.execute(f"create database {name}")
+        migrate = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
+        try:
+            subprocess.run(migrate, cwd=ROOT, env=os.environ | urls | {"SAYSO_ROLE": "owner"}, check=True)
+            yield name
+        finally:
+            server.execute(f"drop database {name} with (force)")
+
+
+def _caught(copy: Path, mutant: Mutant, template: str) -> bool:
     file = copy / mutant.file
     text = file.read_text()
     began = time.monotonic()
     file.write_text(text.replace(mutant.old, mutant.new))
-    code = _run(copy, mutant.test)
+    code = _run(copy, mutant.test, SAYSO_TEST_TEMPLATE="" if "/migrations/" in mutant.file else template)
     file.write_text(text)
     verdict = {PASSED: "NOT CAUGHT", FAILED: "caught"}.get(code, f"BROKEN (pytest: {code})")
     test = mutant.test.rpartition("::")[2]

@@ -187,4 +187,24 @@ REALITY = [
         "if found and not parent.interactive:", "if found and parent.interactive:",
         REMEDIES + "test_a_childs_blocker_is_its_parents",
     ),
+    Mutant(
+        "a restore ends a job before all is asked", "R27", T + "epochs.py",
+        "            unsure.append(effect)\n", "            probe_or_block(change, run, effect)\n",
+        REMEDIES + "test_after_a_restore_everything_a_job_was_granted_is_asked_about",
+    ),
+    Mutant(
+        "compensated in an older epoch", "R27", T + "remedies.py",
+        "epoch=current_epoch(), state=", "epoch=run.epoch, state=",
+        REMEDIES + "test_what_happened_before_a_restore_is_compensated_after_it",
+    ),
+    Mutant(
+        "who lost the right still counts", "R18", T + "responding.py",
+        "if vote.user_id not in able:", "if vote.user_id is None:",
+        "tests/runtime/test_votes.py::test_a_vote_of_somebody_deactivated_is_spent",
+    ),
+    Mutant(
+        "a full disk is our fault", "R05", T + "change.py",
+        "if state == _NO_ROOM:", "if not state:",
+        "tests/runtime/test_no_room.py::test_without_room_nothing_happens_and_the_same_may_be_said_again",
+    ),
 ]  # fmt: skip

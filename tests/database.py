@@ -17,6 +17,7 @@ SPARED = {"django_migrations", "django_content_type", "auth_permission", "runtim
 
 PREFIX = "test_sayso_"
 NAME = f"{PREFIX}{os.getpid()}"
+TEMPLATE = "SAYSO_TEST_TEMPLATE"  # names a database that is migrated already: whoever runs many sessions makes one
 
 TABLES = "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = 'public'::regnamespace"
 STRAYS = """
@@ -50,7 +51,7 @@ def find_server() -> None:
     settings.DATABASE_URL, settings.DATABASE_OWNER_URL = os.environ["DATABASE_URL"], os.environ["DATABASE_OWNER_URL"]
     # no pool: a race of twenty has twenty connections
     settings.DATABASES["default"].update(environ.database(settings.DATABASE_URL, pooled=False))
-    settings.DATABASES["default"].setdefault("TEST", {})["NAME"] = NAME
+    settings.DATABASES["default"].setdefault("TEST", {}).update(NAME=NAME, TEMPLATE=os.environ.get(TEMPLATE) or None)
 
 
 def connect_as(url: str) -> None:
