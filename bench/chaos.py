@@ -13,8 +13,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from queue import Queue
 from urllib.parse import urlsplit
 
 import psycopg
@@ -27,6 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "var", "__pycache__", ".pytest_cache", ".ruff_cache", ".hypothesis")
 DOUBLES = "tests/concurrency/test_races.py::test_of_many_double_answers_none_continues_twice"
 URLS = ("DATABASE_URL", "DATABASE_OWNER_URL")
+AT_ONCE = 2 * (os.cpu_count() or 1)
 PASSED, FAILED = 0, 1  # what pytest exits with
 
 
@@ -36,12 +39,23 @@ def main(words: list[str]) -> None:
         sys.exit(f"No fault is called {' '.join(words)}. There are: {', '.join(mutant.name for mutant in EVERY)}.")
     _find_server()
     with tempfile.TemporaryDirectory(prefix="sayso-chaos-") as folder, _migrated() as template:
-        copy = Path(folder) / "sayso"
-        shutil.copytree(ROOT, copy, ignore=LEFT_OUT, symlinks=True)
+        copies = Queue()
+        for number in range(AT_ONCE):
+            copies.put(copy := Path(folder) / f"sayso-{number}")
+            shutil.copytree(ROOT, copy, ignore=LEFT_OUT, symlinks=True)
         print("The tests named, on the code as it is ...", flush=True)
         if (code := _run(copy, *(mutant.test for mutant in chosen), quiet=False)) != PASSED:
             sys.exit(f"They do not pass there (pytest: {code}), so they can show nothing.")
-        missed = [mutant for mutant in chosen if not _caught(copy, mutant, template)]
+
+        def unnoticed(mutant: Mutant) -> bool:
+            mine = copies.get()
+            try:
+                return not _caught(mine, mutant, template)
+            finally:
+                copies.put(mine)
+
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            missed = [mutant for mutant, so in zip(chosen, threads.map(unnoticed, chosen), strict=True) if so]
         if not words and _run(copy, DOUBLES, quiet=False, SAYSO_DOUBLE_ANSWERS="1000") != PASSED:
             sys.exit("Of a thousand double answers one was taken twice, or lost.")
     if missed:
@@ -69,7 +83,7 @@ def _migrated() -> Iterator[str]:
     urls = {each: urlsplit(os.environ[each])._replace(path=f"/{name}").geturl() for each in URLS}
     with psycopg.connect(owner, autocommit=True) as server:
         server.execute(f"create database {name}")
-        migrate = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
+        migrate = [sys.executable, "manage.py", "migrate", "--verbosity", "0", "--skip-checks"]
         try:
             subprocess.run(migrate, cwd=ROOT, env=os.environ | urls | {"SAYSO_ROLE": "owner"}, check=True)
             yield name

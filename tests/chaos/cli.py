@@ -82,10 +82,10 @@ SUM = re.compile(
 
 
 def stateful(part: str, words: list[str]) -> None:
-    """Four shares a processor, as most of a story is waiting for the database; each has a seed of its own."""
+    """Two shares a processor, as most of a story is waiting for the database; each has a seed of its own."""
     examples = int(words[0]) if words else 2000
     seed = int(words[1]) if len(words) > 1 else random.randrange(10**6)
-    several = min(4 * (os.cpu_count() or 1), examples)
+    several = min(2 * (os.cpu_count() or 1), examples)
     began = []
     for number in range(several):
         share = examples // several + (number < examples % several)

@@ -73,7 +73,7 @@ class Installation:
             "SAYSO_DATA": str(self.folder), "SAYSO_MARK": str(self.folder / "mark"),
             "SAYSO_AGENTS": "tests.chaos.agents", "DJANGO_SETTINGS_MODULE": "console.settings", "SAYSO_ORIGIN": "",
         }  # fmt: skip
-        migrate = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
+        migrate = [sys.executable, "manage.py", "migrate", "--verbosity", "0", "--skip-checks"]
         subprocess.run(migrate, cwd=ROOT, env=os.environ | {"SAYSO_ROLE": "owner"}, check=True)
         self.harbor = Harbor(self.folder / "harbor.log")
         self.line = Line(self.cluster.socket / ".s.PGSQL.5432")

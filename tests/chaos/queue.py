@@ -1,11 +1,9 @@
 """Everything that is queued is late, comes twice, in another order, or never: the hints to the workers and the jobs of
 the clock. Hints are hints and jobs say only that a minute has come, so it costs seconds and nothing else (R09, R39)."""
 
-import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from runtime_app import jobs
@@ -15,33 +13,11 @@ from tests.cast import Answer
 from tests.chaos import invariants
 from tests.chaos.installation import Actor, Installation, until
 from tests.chaos.outage import expect, fail, say
+from tests.chaos.shim import FATES, Shim
 
-FATES = ("heard", "dropped", "doubled", "late", "swapped")
-COUNT, LATEST = 40, 2.0  # Runs of each way; seconds that a hint may be late
+COUNT = 40  # Runs of each way
 THREE = datetime(2026, 1, 1, 3, tzinfo=UTC)  # no minute of now: these jobs are told by us alone
 MINUTES = 20
-
-
-class Shim:
-    """Stands before what hears of hints."""
-
-    def __init__(self, seed: int, fates=FATES):
-        self.drawn, self.fates, self.kept = random.Random(seed), fates, None
-
-    def pass_on(self, hear: Callable, hint: str) -> None:
-        fate = self.drawn.choice(self.fates)
-        print(f"hint {fate}", flush=True, file=open(2, "w", closefd=False))
-        if fate == "swapped" and self.kept is None:
-            self.kept = hint  # the next one overtakes it
-            return
-        if fate == "late":
-            asyncio.get_running_loop().call_later(self.drawn.uniform(0, LATEST), hear, hint)
-        elif fate != "dropped":
-            for _ in range(2 if fate == "doubled" else 1):
-                hear(hint)
-        if self.kept is not None:
-            kept, self.kept = self.kept, None
-            hear(kept)
 
 
 def main(here: Installation, words: list[str]) -> None:
