@@ -228,6 +228,10 @@ def read(environment=os.environ) -> dict[str, Any]:
     return values
 
 
+# Over TCP a server that fell silent without a goodbye is given up after some 25 s, and not after hours.
+LIVELY = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000}
+
+
 def database(url: str, *, pooled: bool) -> dict[str, Any]:
     """An entry of Django's DATABASES."""
     parts = conninfo_to_dict(url)
@@ -236,7 +240,7 @@ def database(url: str, *, pooled: bool) -> dict[str, Any]:
     pool = {"pool": {"min_size": 1, "max_size": 16, "timeout": 10}} if pooled else {}
     # looked at when it is taken from the pool: a server that was restarted costs nobody a page
     checked = {"CONN_MAX_AGE": 0, "CONN_HEALTH_CHECKS": pooled}
-    return {"ENGINE": "django.db.backends.postgresql", **checked, "OPTIONS": parts | pool, **found}
+    return {"ENGINE": "django.db.backends.postgresql", **checked, "OPTIONS": LIVELY | parts | pool, **found}
 
 
 def kept_secret(origin: list[str], data: Path) -> str:

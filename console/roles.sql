@@ -20,3 +20,8 @@ ALTER ROLE sayso_owner SET idle_in_transaction_session_timeout = '10s';
 ALTER ROLE sayso_app SET idle_in_transaction_session_timeout = '10s';
 ALTER ROLE sayso_app SET lock_timeout = '5s';
 ALTER ROLE sayso_app SET statement_timeout = '30s';
+-- Over TCP: a client that fell silent without a goodbye leaves its locks after some 25 s, and not after hours.
+ALTER ROLE sayso_app SET tcp_keepalives_idle = '10s';
+ALTER ROLE sayso_app SET tcp_keepalives_interval = '5s';
+ALTER ROLE sayso_app SET tcp_keepalives_count = 3;
+ALTER ROLE sayso_app SET tcp_user_timeout = '25s';

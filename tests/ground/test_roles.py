@@ -45,6 +45,15 @@ def test_the_app_role_waits_for_nothing_for_long_R38():
         assert cursor.fetchone() == ("10s", "5s", "30s")
 
 
+def test_neither_side_waits_for_hours_for_one_that_fell_silent():
+    """Half-open lines: both ends ask after 10 s, and give up after 25 s."""
+    asked = connection.get_connection_params()
+    assert (asked["keepalives_idle"], asked["keepalives_count"], asked["tcp_user_timeout"]) == (10, 3, 25_000)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT rolconfig FROM pg_roles WHERE rolname = current_user")
+        assert {"tcp_keepalives_idle=10s", "tcp_user_timeout=25s"} <= set(cursor.fetchone()[0])
+
+
 def test_the_app_role_uses_what_the_owner_made():
     User.objects.create(username="ada")
     User.objects.filter(username="ada").update(first_name="Ada")
