@@ -240,7 +240,10 @@ def database(url: str, *, pooled: bool) -> dict[str, Any]:
     pool = {"pool": {"min_size": 1, "max_size": 16, "timeout": 10}} if pooled else {}
     # looked at when it is taken from the pool: a server that was restarted costs nobody a page
     checked = {"CONN_MAX_AGE": 0, "CONN_HEALTH_CHECKS": pooled}
-    return {"ENGINE": "django.db.backends.postgresql", **checked, "OPTIONS": LIVELY | parts | pool, **found}
+    # PostgreSQL parses each statement once a connection, not every time
+    prepared = {"server_side_binding": True, "prepare_threshold": 3}
+    options = LIVELY | parts | pool | prepared
+    return {"ENGINE": "django.db.backends.postgresql", **checked, "OPTIONS": options, **found}
 
 
 def kept_secret(origin: list[str], data: Path) -> str:

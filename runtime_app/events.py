@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Max
 
 from .errors import CursorInvalid
-from .models import Epoch, Event, Session
+from .models import Event, Session
 from .permissions import Actor, Context, find
 
 NEWS = "sayso_news"  # a channel per installation: "<tenant> <session> <seq>"
@@ -150,4 +149,6 @@ def epoch_of(cursor: str) -> int:
 
 
 def current_epoch() -> int:
-    return Epoch.objects.aggregate(now=Max("number"))["now"] or 1
+    with connection.cursor() as cursor:
+        cursor.execute("select coalesce(max(number), 1) from runtime_app_epoch")
+        return cursor.fetchone()[0]

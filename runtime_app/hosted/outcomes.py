@@ -22,19 +22,22 @@ from collections.abc import Iterable
 
 from django.db import transaction
 
-from .. import canonical
+from .. import canonical, statements
 from ..errors import InvalidInput
 from ..models import Effect, Evidence, Grant, Request, Response, Run
 from ..states import ENDED
 
+_SAID = "where request_id = any(%s) and kind in ('answer', 'deny') order by at"
 
-@transaction.atomic
+
 def of(requests: Iterable[Request]) -> dict[str, dict]:
     """By the wait's key: every Request that is not pending, and whose Effect, if it has one, is known or accepted."""
     ended = {request.pk: request for request in requests if request.state != "pending"}
-    effects = {effect.request_id: effect for effect in Effect.objects.filter(request_id__in=ended)}
+    approvals = [pk for pk, request in ended.items() if request.kind == "wait_approval"]
+    sent = statements.rows(Effect, "where request_id = any(%s)", approvals) if approvals else []
+    effects = {effect.request_id: effect for effect in sent}
     said = {}
-    for response in Response.objects.filter(request_id__in=ended, kind__in=["answer", "deny"]).order_by("at"):
+    for response in statements.rows(Response, _SAID, list(ended)) if ended else []:
         said.setdefault(response.request_id, []).append(response)
     told = {
         request.key: _of_effect(effects[pk]) if pk in effects else _of_request(request, said.get(pk, []))

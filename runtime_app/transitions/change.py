@@ -11,7 +11,7 @@ from functools import wraps
 
 from django.db import IntegrityError, OperationalError, connection, transaction
 
-from .. import clock
+from .. import clock, statements
 from ..errors import Busy, SaysoError
 from ..events import Log
 from ..failpoints import failpoint
@@ -43,8 +43,8 @@ class Change:
 
     def lock_session(self, pk, *, skip_locked: bool = False) -> Session | None:
         self._now = None
-        rows = Session.objects.select_for_update(no_key=True, skip_locked=skip_locked)
-        session = rows.filter(pk=pk).first()
+        wait = "skip locked" if skip_locked else ""
+        session = statements.first(Session, f"where id = %s for no key update {wait}", pk)
         if session:
             self.log_of(session)
             failpoint(f"{self.verb}.locked")
@@ -70,7 +70,10 @@ class Change:
         """One row of one table by one statement. FOR NO KEY UPDATE: children may still be inserted, and no join is
         locked with an answer from before the wait."""
         self._now = None
-        return model.objects.select_for_update(no_key=True).get(pk=pk)
+        row = statements.first(model, "where id = %s for no key update", pk)
+        if row is None:
+            raise model.DoesNotExist
+        return row
 
     def note(self, kind: str, **facts) -> None:
         self.log.note(kind, **facts)

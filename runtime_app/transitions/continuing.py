@@ -2,7 +2,7 @@
 
 from django.db import connection
 
-from .. import states
+from .. import statements, states
 from ..ids import uuid7
 from ..models import Blocker, Effect, Grant, Now, Request, Run
 from .change import Change
@@ -40,7 +40,7 @@ def wake(change: Change, run: Run) -> None:
         return
     run.state, run.waiting_since = "queued", None
     run.queued_at = Now()
-    run.save(update_fields=["state", "waiting_since", "queued_at"])
+    statements.update(run, "state", "waiting_since", "queued_at")
     change.note("run.queued", run=run)
     change.log.work("run")
 
@@ -50,15 +50,17 @@ def end(
 ) -> None:
     """End the Run, in the only way a Run ends: pending questions and approvals are cancelled, what was prepared and
     granted is withdrawn, what was sent stays what it is (R30). A `wait_effect` is not touched."""
-    for child in Run.objects.filter(parent_id=run.pk).exclude(state__in=states.ENDED).order_by("pk"):
-        end_child(change, run, change.lock(Run, child.pk), state)
-    uncertain = take_back(change, run)
+    children, open_waits = _left(run)
+    if children:
+        for child in Run.objects.filter(parent_id=run.pk).exclude(state__in=states.ENDED).order_by("pk"):
+            end_child(change, run, change.lock(Run, child.pk), state)
+    uncertain = take_back(change, run) if open_waits else []
     run.state, run.result, run.reason, run.ended_at = state, result, reason, change.now()
     run.lease_until = run.lease_worker = run.waiting_since = None
-    run.save(
-        update_fields=["state", "result", "reason", "ended_at", "lease_until", "lease_worker", "waiting_since"]
-        + ["cancelled_by", "cancel_reason", "cancel_requested_at"]
-    )
+    statements.update(
+        run, "state", "result", "reason", "ended_at", "lease_until", "lease_worker", "waiting_since", "cancelled_by",
+        "cancel_reason", "cancel_requested_at",
+    )  # fmt: skip
     change.note(f"run.{state}", run=run, reason=reason, uncertain=uncertain, **told)
     if run.recovers_id:
         Effect.objects.filter(pk=run.recovers_id, recovering=run.recovery).update(
@@ -66,6 +68,22 @@ def end(
         )
     if run.parent_id and not _ends_with_parent:
         after_child(change, change.lock(Run, run.parent_id), run)
+
+
+_LEFT = """
+select exists (select from runtime_app_run where parent_id = %(run)s and not state = any(%(ended)s)),
+       exists (select from runtime_app_request where run_id = %(run)s and state = 'pending')
+    or exists (select from runtime_app_effect where run_id = %(run)s and not state = any(%(settled)s))
+    or exists (select from runtime_app_grant where run_id = %(run)s and state = 'unused')
+"""
+
+
+def _left(run: Run) -> tuple[bool, bool]:
+    """Whether the Run has children that live, and anything to take back: most have neither when they end. Under the
+    Session's lock nothing is added meanwhile."""
+    with connection.cursor() as cursor:
+        cursor.execute(_LEFT, {"run": run.pk, "ended": list(states.ENDED), "settled": list(states.SETTLED)})
+        return cursor.fetchone()
 
 
 def take_back(change: Change, run: Run) -> list[str]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
-from .. import actions, canonical, policies, questions, states
+from .. import actions, canonical, policies, questions, statements, states
 from ..errors import IdempotencyConflict, InvalidInput
 from ..ids import parse_id, uuid7
 from ..models import Effect, Environment, Instance, Request, Run
@@ -88,10 +88,10 @@ def _legal(text: str) -> None:
 def raise_waits(change: Change, run: Run, waits: list[Wait]) -> list[Request] | None:
     """Raise every wait of one step, under the Session's and the Run's locks. None: the Run is noninteractive, needed a
     person, and has ended `blocked` (R33)."""
-    environment = Environment.objects.get(pk=run.environment_id)
-    before = {}
-    for request in Request.objects.filter(run_id=run.pk, key__in=[wait.key for wait in waits]).order_by("number"):
-        before[request.key] = request
+    asks = any(isinstance(wait, Ask) for wait in waits)
+    environment = Environment.objects.get(pk=run.environment_id) if asks else None
+    own, keys = "where run_id = %s and key = any(%s) order by number", [wait.key for wait in waits]
+    before = {request.key: request for request in statements.rows(Request, own, run.pk, keys)}
     raised, new = [], []
     for wait in waits:
         if isinstance(wait, Child):
@@ -115,7 +115,8 @@ def raise_waits(change: Change, run: Run, waits: list[Wait]) -> list[Request] | 
             if request.state == "pending":
                 block(change, run, request)
                 return None
-    Request.objects.bulk_create(new)
+    if new:
+        statements.insert(*new)
     for request in new:
         announce(change, run, request)
     return raised
@@ -208,7 +209,7 @@ def raise_recovery(change: Change, run: Run, *, name: str, parameters: bytes, ef
     return request
 
 
-def _bound(change: Change, run: Run, environment: Environment, wait: Wait) -> Request:
+def _bound(change: Change, run: Run, environment: Environment | None, wait: Wait) -> Request:
     content = _content(wait)
     if isinstance(wait, Ask):
         version = actions.registered(wait.action).version

@@ -3,7 +3,7 @@
 import json
 from hashlib import sha256
 
-from .. import canonical, permissions
+from .. import canonical, permissions, statements
 from ..errors import IdempotencyConflict, InvalidInput, InvalidResponse, StaleRequest
 from ..ids import parse_id
 from ..models import Request, Response, Run
@@ -36,7 +36,7 @@ def stale(request: Request, reason: str) -> StaleRequest:
 
 def resolve(change: Change, run: Run, request: Request, outcome: str, by: str) -> None:
     request.state, request.outcome, request.resolved_by, request.resolved_at = "resolved", outcome, by, change.now()
-    request.save(update_fields=["state", "outcome", "resolved_by", "resolved_at"])
+    statements.update(request, "state", "outcome", "resolved_by", "resolved_at")
     change.note("request.resolved", run=run, subject=request.pk, request_kind=request.kind, outcome=outcome, by=by)
 
 
@@ -62,8 +62,8 @@ def said_of(
 
 def earlier_response(context, said: Response) -> Response | None:
     """What this actor recorded under this response_id; IdempotencyConflict if it was something else (R09)."""
-    mine = permissions.visible(Response, context).filter(user_id=context.user_id)
-    earlier = mine.filter(response_id=said.response_id).first()
+    mine = "user_id = %s and response_id = %s"
+    earlier = permissions.seen(Response, context, mine, context.user_id, said.response_id)
     if earlier and earlier.same != said.same:
         raise IdempotencyConflict("This response_id was already used for another response. Nothing was changed.")
     return earlier

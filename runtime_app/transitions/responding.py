@@ -3,7 +3,7 @@
 import json
 from hashlib import sha256
 
-from .. import canonical, permissions, questions
+from .. import canonical, permissions, questions, statements
 from ..errors import DigestMismatch, InvalidInput, InvalidResponse, NotFound
 from ..ids import parse_id
 from ..models import Blocker, Effect, Environment, Request, Response, Run
@@ -97,7 +97,7 @@ def _answer(change: Change, run: Run, request: Request, said: Response, answer: 
 def recorded(said: Response, request: Request, state: str, outcome: str | None) -> None:
     """Write the Response, with the outcome that a repeat of it gets again (R09)."""
     said.recorded = {"request": str(request.pk), "state": state, "outcome": outcome}
-    said.save(force_insert=True)
+    statements.insert(said)
 
 
 def _vote(change: Change, run: Run, request: Request, said: Response, vote: Approve | Deny) -> None:

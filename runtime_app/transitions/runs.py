@@ -6,10 +6,9 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
-from django.db.models import Q
+from django.db import connection, transaction
 
-from .. import canonical, permissions
+from .. import canonical, permissions, statements
 from ..errors import IdempotencyConflict, InvalidInput, LeaseLost, RunEnded
 from ..events import current_epoch
 from ..ids import parse_id
@@ -60,7 +59,7 @@ def start(
     session = _session(change, session_id, title or message)
     held = permissions.roles(context) if context.actor.kind == "person" else None  # after the lock (R06)
     _legal(agent=agent, environment=environment, title=title)  # before a query has to take them
-    where = permissions.visible(Environment, context).filter(name=environment).first()
+    where = permissions.seen(Environment, context, "name = %s", environment)
     if earlier := _started(context, start_id, session_id, agent, where, message, interactive):
         return earlier
     if where is None:
@@ -68,18 +67,19 @@ def start(
     if refused := permissions.may_operate(context, where.pk, held):
         raise refused
     _legal_message(message)
-    instance = Instance.objects.filter(tenant_id=context.tenant_id, agent=agent, environment=where, hosted=True).first()
+    own = "where tenant_id = %s and environment_id = %s and agent = %s and hosted"
+    instance = statements.first(Instance, own, context.tenant_id, where.pk, agent)
     if instance is None:
         raise InvalidInput(f"No agent {agent[:60]} is set up in {where.name}.", fields={"agent": "not set up there"})
     if session._state.adding:
-        session.save(force_insert=True)
+        statements.insert(session)
     run = Run(
         tenant_id=context.tenant_id, session_id=session.pk, environment_id=where.pk, instance_id=instance.pk,
         agent=agent, interactive=interactive, message=message, initiator_id=context.user_id,
         initiator_name=context.actor.name, start_id=parse_id(start_id or ""), epoch=current_epoch(),
         schedule_id=schedule_id,
     )  # fmt: skip
-    run.save(force_insert=True)
+    statements.insert(run)
     change.note("run.started", run=run, agent=agent, environment=where.name, interactive=interactive)
     change.log.work("run")
     return run
@@ -133,8 +133,7 @@ def claim(worker_id: UUID, knows: dict[str, list[str]] | None = None) -> Turn | 
     """
     while True:
         with opened("claim") as change:
-            queued = Run.objects.filter(_known(knows), state="queued", hosted=True, held_at=None).order_by("queued_at")
-            pk = change.lock_first("worker", queued.values_list("pk", "tenant_id", "session_id")[:8])
+            pk = change.lock_first("worker", _queued(knows))
             if pk is None:
                 return None
             run = change.lock(Run, pk)
@@ -142,13 +141,22 @@ def claim(worker_id: UUID, knows: dict[str, list[str]] | None = None) -> Turn | 
                 return _claim(change, run, worker_id, knows)
 
 
-def _known(knows: dict[str, list[str]] | None) -> Q:
-    if knows is None:
-        return Q()
-    known = Q(recovers__isnull=False)  # what recovers an Effect has no loop, so whoever is there ends it
-    for agent, versions in knows.items():
-        known |= Q(agent=agent, agent_version__in=["", *versions])
-    return known
+# what recovers an Effect has no loop, so whoever is there ends it
+_QUEUED = """
+select id, tenant_id, session_id from runtime_app_run
+ where state = 'queued' and hosted and held_at is null
+   and (%(any)s or recovers_id is not null
+        or (agent, agent_version) in (select * from unnest(%(agents)s::text[], %(versions)s::text[])))
+ order by queued_at limit 8
+"""
+
+
+def _queued(knows: dict[str, list[str]] | None) -> list[tuple]:
+    known = [(agent, version) for agent, versions in (knows or {}).items() for version in ["", *versions]]
+    agents, versions = [agent for agent, _ in known], [version for _, version in known]
+    with connection.cursor() as cursor:
+        cursor.execute(_QUEUED, {"any": knows is None, "agents": agents, "versions": versions})
+        return cursor.fetchall()
 
 
 def _claim(change: Change, run: Run, worker_id: UUID, knows: dict[str, list[str]] | None) -> Turn:
@@ -160,26 +168,24 @@ def _claim(change: Change, run: Run, worker_id: UUID, knows: dict[str, list[str]
         run.started_at = run.started_at or Now()
         run.agent_version = run.agent_version or (knows or {}).get(run.agent, [""])[0]
         written += ["started_at", "agent_version"]
-    run.save(update_fields=written)
+    statements.update(run, *written)
     change.note("run.running", run=run, lease=run.lease_number)
     turn = Turn(run, worker_id, run.lease_number)
     if not first or run.follows_id or run.recovers_id:
-        turn.journal = list(Entry.objects.filter(run_id=run.pk).order_by("position", "kind", "call"))
+        turn.journal = statements.rows(Entry, "where run_id = %s order by position, kind, call", run.pk)
         turn.requests = waits_of(run)
         turn.children = children_of(run)
     return turn
 
 
 def children_of(run: Run) -> list[Run]:
-    return list(Run.objects.filter(parent_id=run.pk).order_by("created_at"))
+    return statements.rows(Run, "where parent_id = %s order by created_at", run.pk)
 
 
 def waits_of(run: Run) -> list[Request]:
     """The newest Request of each key of the Run."""
-    newest = {}
-    for request in Request.objects.filter(run_id=run.pk).exclude(kind="wait_effect").order_by("number"):
-        newest[request.key] = request
-    return list(newest.values())
+    own = statements.rows(Request, "where run_id = %s and kind <> 'wait_effect' order by number", run.pk)
+    return list({request.key: request for request in own}.values())
 
 
 def _held(change: Change, turn: Turn) -> Run:
@@ -205,7 +211,8 @@ def _append(run: Run, turn: Turn, entries: Iterable[NewEntry]) -> None:
         for entry in entries
     ]
     if written:
-        turn.journal += Entry.objects.bulk_create(written)
+        statements.insert(*written)
+        turn.journal += written
 
 
 def journal(turn: Turn, *entries: NewEntry) -> None:
@@ -230,11 +237,11 @@ def suspend(turn: Turn, *, waits: list[Wait], entries: Iterable[NewEntry] = ()) 
         raised = raise_waits(change, run, waits)
         if raised is None:
             return None
-        if not stopped_at_something(run):
+        if not any(request.state == "pending" for request in raised) and not stopped_at_something(run):
             return raised
         run.state, run.lease_until, run.lease_worker, run.lapses = "waiting", None, None, 0
         run.waiting_since = change.now()
-        run.save(update_fields=["state", "lease_until", "lease_worker", "lapses", "waiting_since"])
+        statements.update(run, "state", "lease_until", "lease_worker", "lapses", "waiting_since")
         change.note("run.waiting", run=run, on=[str(request.pk) for request in raised if request.state == "pending"])
         return None
 

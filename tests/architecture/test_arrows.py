@@ -10,6 +10,7 @@ FLOORS = [
     {"canonical", "responses"},
     {"fields", "actions", "evidence_files", "sealed"},
     {"questions", "models"},
+    {"statements"},
     {"permissions", "policies"},
     {"events"},
     {"hub", "selectors", "transitions"},
