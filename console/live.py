@@ -9,7 +9,6 @@ from channels.db import database_sync_to_async
 from channels.exceptions import StopConsumer
 from channels.generic.websocket import AsyncWebsocketConsumer
 from channels.security.websocket import WebsocketDenier
-from django.db import connection
 
 from runtime_app import permissions
 from runtime_app.errors import NotFound
@@ -151,13 +150,11 @@ async def _ask(key):
     return await _query(key[0], _asked.pop(key)["watchers"])
 
 
-@database_sync_to_async
-def _query(tenant_id, watchers) -> list[tuple[int | None, int | None]]:
+async def _query(tenant_id, watchers) -> list[tuple[int | None, int | None]]:
     names = ("at", "id", "key", "stamp", "session")
     asked = json.dumps([dict(zip(names, (at, *watcher), strict=True)) for at, watcher in enumerate(watchers)])
-    with connection.cursor() as cursor:
-        cursor.execute(_STILL, {"tenant": tenant_id, "watchers": asked})
-        return [(_reason(member, signed_in), seq) for member, signed_in, seq in cursor.fetchall()]
+    found = await hub.ask(_STILL, {"tenant": tenant_id, "watchers": asked})
+    return [(_reason(member, signed_in), seq) for member, signed_in, seq in found]
 
 
 def _reason(member: bool, signed_in: bool) -> int | None:

@@ -44,6 +44,8 @@ class Hub:
         self._task: asyncio.Task | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stands = asyncio.Event()
+        self._line: psycopg.AsyncConnection | None = None
+        self._turns = asyncio.Lock()
         self.wakes = 0  # a read begun before a wake must not be shared after it
 
     def subscribe(self, topic) -> Ear:
@@ -51,6 +53,7 @@ class Hub:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self._ears, self._task, self._loop, self._stands = {}, None, loop, asyncio.Event()
+            self._line, self._turns = None, asyncio.Lock()
         ear = Ear(str(topic))
         self._ears.setdefault(ear.topic, set()).add(ear)
         if self._task is None or self._task.done():
@@ -76,6 +79,18 @@ class Hub:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stands.wait(), seconds)
 
+    async def ask(self, sql: str, values: dict) -> list[tuple]:
+        """What one query says, by a connection kept for it: no thread, no pool. Raises psycopg.Error."""
+        async with self._turns:
+            if self._line is None or self._line.closed:
+                self._line = await psycopg.AsyncConnection.connect(**_parameters(), autocommit=True)
+            try:
+                return await (await self._line.execute(sql, values)).fetchall()
+            except psycopg.OperationalError:  # the server may have been restarted since the last query
+                await self._line.close()
+                self._line = await psycopg.AsyncConnection.connect(**_parameters(), autocommit=True)
+                return await (await self._line.execute(sql, values)).fetchall()
+
     def wake(self, topic: str) -> None:
         self.wakes += 1
         for ear in self._ears.get(topic, ()):
@@ -90,6 +105,9 @@ class Hub:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
+        if self._line:
+            await self._line.close()
+            self._line = None
 
     async def _listen(self) -> None:
         delay = 0.1

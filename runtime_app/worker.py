@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
@@ -23,7 +24,7 @@ from .actions import NotSent, Reply
 from .errors import Busy, LeaseLost, RunEnded, SaysoError
 from .events import WORK
 from .failpoints import failpoint
-from .hosted import contained, registry
+from .hosted import contained, outcomes, registry
 from .hosted.steps import take
 from .ids import uuid7
 from .selectors.claimable import claimable
@@ -163,7 +164,11 @@ class Worker:
             await asyncio.sleep(settings.SAYSO_LOOK_SECONDS / 2)
 
     def claim(self, worker_id: UUID) -> transitions.Turn | None:
-        return transitions.claim(worker_id, self.knows["agents"])
+        turn = transitions.claim(worker_id, self.knows["agents"])
+        if turn and turn.requests:
+            with suppress(DatabaseError, InterfaceError):  # it is claimed: the turn will meet what is wrong
+                turn.came = outcomes.of(turn.requests)
+        return turn
 
     def _has_room_for_turns(self) -> bool:
         return not self.stopped.is_set() and len(self.turns) < settings.SAYSO_WORKER_TURNS

@@ -67,8 +67,10 @@ class Steps:
     async def wait(self, *waits: Question | Ask | Child) -> dict[str, dict]:
         """What came of each wait, by its key, as plain data. Raises Parked when the Run has to stop (R01, R04)."""
         if self._known is None:
-            self._known = await self._do(outcomes.of, self.turn.requests) if self.turn.requests else {}
-            self._known |= outcomes.of_children(self.turn.children)
+            came = self.turn.came
+            if came is None:
+                came = await self._do(outcomes.of, self.turn.requests) if self.turn.requests else {}
+            self._known = came | outcomes.of_children(self.turn.children)
         refused, fresh = {}, []
         for each in waits:
             if each.key not in self._known:

@@ -78,6 +78,10 @@ class Change:
     def note(self, kind: str, **facts) -> None:
         self.log.note(kind, **facts)
 
+    def reads(self, now) -> None:
+        """The database's clock was read beside something else, after the last lock so far."""
+        self._now = self._now or now
+
     def now(self):
         """The database's clock, read once after the last lock: a wait for a lock is never before it."""
         if self._now is None:

@@ -50,7 +50,7 @@ def end(
 ) -> None:
     """End the Run, in the only way a Run ends: pending questions and approvals are cancelled, what was prepared and
     granted is withdrawn, what was sent stays what it is (R30). A `wait_effect` is not touched."""
-    children, open_waits = _left(run)
+    children, open_waits = _left(change, run)
     if children:
         for child in Run.objects.filter(parent_id=run.pk).exclude(state__in=states.ENDED).order_by("pk"):
             end_child(change, run, change.lock(Run, child.pk), state)
@@ -71,19 +71,22 @@ def end(
 
 
 _LEFT = """
-select exists (select from runtime_app_run where parent_id = %(run)s and not state = any(%(ended)s)),
+select sayso_now(),
+       exists (select from runtime_app_run where parent_id = %(run)s and not state = any(%(ended)s)),
        exists (select from runtime_app_request where run_id = %(run)s and state = 'pending')
     or exists (select from runtime_app_effect where run_id = %(run)s and not state = any(%(settled)s))
     or exists (select from runtime_app_grant where run_id = %(run)s and state = 'unused')
 """
 
 
-def _left(run: Run) -> tuple[bool, bool]:
+def _left(change: Change, run: Run) -> tuple[bool, bool]:
     """Whether the Run has children that live, and anything to take back: most have neither when they end. Under the
-    Session's lock nothing is added meanwhile."""
+    Session's lock nothing is added meanwhile. The clock is read with it."""
     with connection.cursor() as cursor:
         cursor.execute(_LEFT, {"run": run.pk, "ended": list(states.ENDED), "settled": list(states.SETTLED)})
-        return cursor.fetchone()
+        now, children, open_waits = cursor.fetchone()
+    change.reads(now)
+    return children, open_waits
 
 
 def take_back(change: Change, run: Run) -> list[str]:

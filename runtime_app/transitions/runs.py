@@ -31,6 +31,7 @@ class Turn:
     journal: list[Entry] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
     children: list[Run] = field(default_factory=list)
+    came: dict[str, dict] | None = None  # of the requests, if it was read with the claim
 
 
 @dataclass(frozen=True)
