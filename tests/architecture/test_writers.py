@@ -50,6 +50,13 @@ def test_a_row_is_reached_only_through_the_doors():
     assert not found
 
 
+def test_statements_written_out_stand_behind_the_same_doors():
+    """R06, R07."""
+    for path in outside(*READERS):
+        for node in calls(path):
+            assert names(node)[:1] != ["statements"], at(path, node)
+
+
 def test_no_view_gets_rows_by_shortcut():
     """R07: these answer 404 in their own words, from their own queries."""
     for path in python("console"):
@@ -63,7 +70,8 @@ def test_history_is_written_in_transitions_alone():
         at(path, node)
         for path in outside("runtime_app/transitions/", "runtime_app/events.py")
         for node in calls(path)
-        if names(node)[:1] and names(node)[0] in HISTORY and names(node)[-1] in WRITES
+        if (names(node)[:1] and names(node)[0] in HISTORY and names(node)[-1] in WRITES)
+        or names(node) in (["statements", "insert"], ["statements", "update"])
     ]
     assert not found
 
@@ -121,5 +129,5 @@ def queries(path):
     """Texts that are SQL, small, each with its place."""
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if re.match(r"\s*(select|insert|update|delete|with)\s", sql := node.value.lower()):
+            if re.match(r"\s*(select|insert|update|delete|with|where)\s", sql := node.value.lower()):
                 yield node, sql

@@ -101,7 +101,7 @@ def least(counting, do, *arguments) -> Cost:
     return Cost(*(min(getattr(cost, name) for cost in costs) for name in ("commits", "statements", "wal")))
 
 
-LIMITS = {with_a_question: Cost(8, 70, 12 * 1024), with_an_approval: Cost(11, 125, 22 * 1024)}
+LIMITS = {with_a_question: Cost(7, 66, 12 * 1024), with_an_approval: Cost(9, 120, 22 * 1024)}
 
 
 @pytest.mark.parametrize("do", LIMITS, ids=lambda do: do.__name__)
