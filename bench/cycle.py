@@ -20,6 +20,7 @@ import psycopg
 
 PATIENCE = 60  # seconds for a mark; the first waits for the worker's start too
 PAUSE = (0.05, 0.3)  # seconds between a wait and its answer, at rest: random, so as not to beat with somebody's poll
+SLOW = 1.0  # seconds: a Run that took longer, of very many, is counted
 STALL = 5.0  # seconds: longer than a busy machine makes anything here, shorter than a worker waits for news
 
 
@@ -85,6 +86,10 @@ def measure(
 
     for _ in range(sizes["warm"]):
         one()
+    if count := sizes.get("runs"):
+        with ThreadPoolExecutor(16) as threads:
+            took = sorted(whole for _, whole in threads.map(lambda _: one(), range(count)))
+        return print(json.dumps({"runs": count, "slow": sum(each > SLOW for each in took), "worst": took[-1]}))
     found = {"settled": spread([one(PAUSE)[0] for _ in range(sizes["settled"])])}
     stalls = total = 0
     for drivers in (1, 16):
