@@ -192,6 +192,13 @@ VARIABLES = [
         seconds(0.1, 300),
     ),
     Variable(
+        "SAYSO_REMOTE_LEASE_SECONDS",
+        "60",
+        "How long a Run of an agent elsewhere is its own without a heartbeat.",
+        "seconds, 1 to 3600",
+        seconds(1, 3600),
+    ),
+    Variable(
         "SAYSO_RUN_BARE",
         "no",
         "Agents' commands run without walls, as the worker's user, and may outlive a cancel. Never where agents or "

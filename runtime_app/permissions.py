@@ -9,9 +9,22 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from .errors import NotAuthorized, NotFound
+from .errors import NotAuthorized, NotFound, NotSignedIn
 from .ids import parse_id
-from .models import Environment, Instance, Membership, Request, Response, Role, Run, Tenant
+from .models import (
+    Credential,
+    Effect,
+    Environment,
+    Instance,
+    Membership,
+    Now,
+    Request,
+    Response,
+    Role,
+    Run,
+    Session,
+    Tenant,
+)
 
 
 @dataclass(frozen=True)
@@ -29,6 +42,7 @@ class Context:
 
     tenant_id: UUID
     actor: Actor
+    credential_id: UUID | None = None  # of an agent elsewhere
 
     @cached_property
     def user_id(self) -> int | None:
@@ -81,8 +95,11 @@ def memberships(user):
 
 
 def visible(model, context: Context):
-    """The rows of `model` that the caller may see: a query to build on. Every member may view."""
+    """The rows of `model` that the caller may see: a query to build on. Every member may view; an agent elsewhere sees
+    what is its own, while its credential lives."""
     rows = model.objects.filter(tenant_id=context.tenant_id)
+    if context.credential_id:
+        return rows.filter(tenant_id__in=_live(context).values("tenant_id"), **_own(model, context.actor.id))
     if context.actor.kind != "person":
         return rows
     return rows.filter(
@@ -90,6 +107,27 @@ def visible(model, context: Context):
             tenant_id=context.tenant_id, user_id=context.user_id, user__is_active=True
         ).values("tenant_id")
     )
+
+
+def _live(context: Context):
+    unexpired = Q(expires_at=None) | Q(expires_at__gt=Now())
+    return Credential.objects.filter(
+        unexpired, pk=context.credential_id, tenant_id=context.tenant_id, revoked_at=None, instance__deleted_at=None
+    )
+
+
+_OWN = {Session: "instance_id", Run: "instance_id", Request: "run__instance_id", Effect: "run__instance_id"}
+
+
+def _own(model, instance_id: str) -> dict[str, str]:
+    """What of this table is an Instance's own. Other tables are not an agent's to see at all."""
+    return {_OWN[model]: instance_id} if model in _OWN else {"pk": UUID(int=0)}
+
+
+def still_live(context: Context) -> None:
+    """NotSignedIn unless the caller's credential lives now: asked after the last lock (R06)."""
+    if not _live(context).exists():
+        raise NotSignedIn("This credential was revoked, or it expired.")
 
 
 def find(model, context: Context, id):
@@ -146,7 +184,10 @@ def stakes(request: Request, policy: dict | None = None) -> dict[int, str]:
     if policy["allow_stake"] and not Environment.objects.filter(pk=request.environment_id, protected=True).exists():
         return {}
     run = Run.objects.select_related("instance", "schedule").get(pk=request.run_id)
-    found = {run.instance.owner_id: "you own the agent that asks"}
+    made = Q(instance_id=run.instance_id) | Q(pk=run.instance.provisioner_id)
+    makers = [] if run.hosted else Credential.objects.filter(made).values_list("made_by", flat=True)
+    found = {user_id: "you made the credential of the agent that asks" for user_id in makers}
+    found[run.instance.owner_id] = "you own the agent that asks"
     if run.schedule_id:
         found[run.schedule.set_by_id] = "you set the schedule of this job"
     if run.initiator_id:

@@ -13,15 +13,21 @@ class Session(TenantRoot):
     """A thread of work: messages and Runs, in order. Its row is the lock under which its Events are numbered (R36)."""
 
     title = models.CharField(max_length=200)
+    instance = TenantKey(Instance, null=True, db_comment="of the remote agent whose thread this is; no other sees it")
+    thread = models.CharField(max_length=200, blank=True, db_comment="that agent's own name of the thread")
     last_seq = models.BigIntegerField(default=0)
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
+        constraints = [
+            # a remote agent's thread is one Session
+            models.UniqueConstraint(fields=["instance", "thread"], condition=~Q(thread=""), name="session_thread_once"),
+        ]
         triggers = [kept()]
 
 
 class Run(TenantRow):
-    """One execution, started by one message. Hosted: our worker runs its loop."""
+    """One execution, started by one message. Hosted: our worker runs its loop; remote: it runs elsewhere and calls."""
 
     session = TenantKey(Session)
     environment = TenantKey(Environment)
@@ -32,6 +38,7 @@ class Run(TenantRow):
     follows = TenantKey("self", null=True, db_comment="the blocked Run this one succeeds (R34)")
     interactive = models.BooleanField(default=True)
     hosted = models.BooleanField(default=True)
+    single = models.BooleanField(default=False, db_comment="it is one Request, and ends with it (R08, AAP)")
     message = models.TextField()
     initiator = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", db_index=False)
     initiator_name = models.CharField(max_length=150, blank=True)

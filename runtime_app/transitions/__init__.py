@@ -1,5 +1,6 @@
 """Every verb, and the only writers of a state. Each public name is one transaction (R05)."""
 
+from .acting import Sending, claim_evidence, dispatch, end_instance, report
 from .cancellation import cancel, stopped
 from .dispatching import Dispatch, intend, record
 from .evidence import add_evidence, provider_says
@@ -8,6 +9,17 @@ from .output import output
 from .raising import Ask, Child, Question, Wait, check, check_child
 from .refusals import record_refusal
 from .remedies import Recovery, compensate, recovered, recovering
+from .remote import (
+    begin,
+    cancel_own,
+    conclude_run,
+    heartbeat,
+    open_session,
+    propose,
+    raise_request,
+    stand_down,
+    take_turn,
+)
 from .responding import respond
 from .runs import (
     NewEntry,
@@ -28,8 +40,10 @@ from .supplying import supply
 from .sweeping import sweep
 
 __all__ = [
-    "Ask", "Child", "Dispatch", "NewEntry", "Question", "Recovery", "Turn", "Wait", "add_evidence", "beat", "cancel",
-    "check", "check_child", "children_of", "claim", "compensate", "finish", "give_back", "hold", "intend", "journal",
-    "leave", "output", "provider_says", "record", "record_refusal", "recovered", "recovering", "release", "respond",
-    "start", "start_scheduled", "stopped", "supply", "suspend", "sweep", "void", "waits_of",
+    "Ask", "Child", "Dispatch", "NewEntry", "Question", "Recovery", "Sending", "Turn", "Wait", "add_evidence", "beat",
+    "begin", "cancel", "cancel_own", "check", "check_child", "children_of", "claim", "claim_evidence", "compensate",
+    "conclude_run", "dispatch", "end_instance", "finish", "give_back", "heartbeat", "hold", "intend", "journal",
+    "leave", "open_session", "output", "propose", "provider_says", "raise_request", "record", "record_refusal",
+    "recovered", "recovering", "release", "report", "respond", "stand_down", "start", "start_scheduled", "stopped",
+    "supply", "suspend", "sweep", "take_turn", "void", "waits_of",
 ]  # fmt: skip

@@ -262,7 +262,8 @@ def requeue(change: Change, run: Run) -> None:
     run.state, run.lease_until, run.lease_worker, run.queued_at = "queued", None, None, Now()
     run.save(update_fields=["state", "lease_until", "lease_worker", "queued_at", "lapses"])
     change.note("run.queued", run=run)
-    change.log.work("run")
+    if run.hosted:
+        change.log.work("run")
 
 
 def _unmarked(run: Run) -> None:

@@ -26,7 +26,8 @@ select 'lapse', id, tenant_id from runtime_app_run where state = 'running' and l
 union all
 select 'doubt', e.id, e.tenant_id from runtime_app_effect e where e.state = 'in_flight' and (
     e.deadline_at <= sayso_now() or exists (
-        select 1 from runtime_app_attempt a where a.effect_id = e.id and a.replied_at is null and not exists (
+        select 1 from runtime_app_attempt a join runtime_app_run r on r.id = e.run_id and r.hosted
+         where a.effect_id = e.id and a.replied_at is null and not exists (
             select 1 from runtime_app_worker w where w.id = a.worker and w.seen_at > sayso_now() - %s)))
 union all
 select 'stuck', e.id, e.tenant_id from runtime_app_effect e join runtime_app_run r on r.id = e.run_id
@@ -75,6 +76,9 @@ def lapse(change: Change, pk) -> None:
     run = change.lock(Run, pk)
     if run.state != "running" or run.lease_until > change.now():
         return
+    if run.single:
+        end(change, run, "failed", reason="The approval was not used before it expired.")
+        return
     run.lapses += 1
     if run.cancel_requested_at:
         end(change, run, "cancelled", by=run.cancelled_by)
@@ -91,8 +95,8 @@ def give_up(change: Change, pk) -> None:
         return
     attempt = Attempt.objects.filter(effect_id=pk).order_by("-number").first()
     if effect.deadline_at <= change.now():
-        why = "No reply came before the deadline."
-    elif attempt.replied_at is None and not _lives(attempt.worker):
+        why = "No reply came before the deadline." if run.hosted else "Its agent reported nothing before the deadline."
+    elif run.hosted and attempt.replied_at is None and not _lives(attempt.worker):
         why = "The worker that sent it, or was about to, is gone."
     else:
         return
