@@ -55,6 +55,7 @@ class Migration(migrations.Migration):
                 ('verb', models.CharField(max_length=40)),
                 ('same', models.CharField(db_comment='hash of what was asked: what a repeat must equal', max_length=64)),
                 ('subject', models.UUIDField(db_comment='what it made or changed')),
+                ('reply', models.TextField(blank=True, db_comment='what was answered, where a repeat gets that; never a secret')),
                 ('at', models.DateTimeField(db_default=runtime_app.models.base.Now())),
             ],
         ),
@@ -231,7 +232,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='delivery',
             name='receiver',
-            field=runtime_app.models.base.TenantKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='runtime_app.receiver'),
+            field=runtime_app.models.base.TenantKey(db_comment="the one there was then; it goes to its Instance's present one", db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='runtime_app.receiver'),
         ),
         migrations.AddField(
             model_name='registration',
@@ -252,6 +253,10 @@ class Migration(migrations.Migration):
             model_name='secret',
             name='tenant',
             field=models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='runtime_app.tenant'),
+        ),
+        migrations.AddIndex(
+            model_name='run',
+            index=models.Index(condition=models.Q(('hosted', False), ('state__in', ['queued', 'running', 'waiting'])), fields=['instance'], name='run_live_elsewhere'),
         ),
         migrations.AddIndex(
             model_name='call',

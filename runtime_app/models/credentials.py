@@ -55,6 +55,7 @@ class Call(TenantRow):
     verb = models.CharField(max_length=40)
     same = models.CharField(max_length=64, db_comment="hash of what was asked: what a repeat must equal")
     subject = models.UUIDField(db_comment="what it made or changed")
+    reply = models.TextField(blank=True, db_comment="what was answered, where a repeat gets that; never a secret")
     at = models.DateTimeField(db_default=Now())
 
     class Meta:

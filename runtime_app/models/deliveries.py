@@ -10,8 +10,8 @@ from .tenancy import Instance
 
 
 class Receiver(TenantRow):
-    """An address that proved, once, that it holds the secret. Replaced, never edited: what is under way to an old one
-    ends with it."""
+    """An address that proved, once, that it holds the secret. Replaced, never edited: what was to go to an old one goes
+    to the new one; removed without another, what is under way to it ends."""
 
     instance = TenantKey(Instance)
     registration_id = models.UUIDField()
@@ -31,7 +31,7 @@ class Delivery(TenantRow):
     """One notification, written in the transaction that made its Request final. Its id and body never change; attempts
     go on, one at a time, until one is acknowledged or its time is over."""
 
-    receiver = TenantKey(Receiver)
+    receiver = TenantKey(Receiver, db_comment="the one there was then; it goes to its Instance's present one")
     request = TenantKey(Request)
     body = models.TextField()
     made_at = models.DateTimeField(db_default=Now())

@@ -101,6 +101,11 @@ class Run(TenantRow):
             models.Index(fields=["tenant", "-created_at", "-id"], name="run_newest"),
             models.Index(fields=["parent"], condition=Q(parent__isnull=False), name="run_of_parent"),
             models.Index(fields=["recovers"], condition=Q(recovers__isnull=False), name="run_recovers"),
+            models.Index(
+                fields=["instance"],
+                condition=Q(hosted=False, state__in=["queued", "running", "waiting"]),
+                name="run_live_elsewhere",
+            ),
         ]
         triggers = [kept(), steps_only(states.steps(states.RUN))]
 
