@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from uuid import UUID
 
+from django.contrib.auth import get_user_model
 from django.db.models import Q
 
 from .errors import NotAuthorized, NotFound, NotSignedIn
@@ -246,6 +247,30 @@ def may_operate(context: Context, environment_id: UUID, held: Roles | None = Non
     if context.actor.kind == "person" and (held or roles(context)).has("operator", environment_id):
         return None
     return NotAuthorized("You may not start or cancel Runs here: that takes the role operator.", permission="operator")
+
+
+def may_administer(context: Context) -> NotAuthorized | None:
+    """Why the caller may not change what this tenant is set up with, or None. Whoever administers the installation may:
+    they give the roles."""
+    if _administers_installation(context) or context.actor.kind == "person" and roles(context).has("admin"):
+        return None
+    return NotAuthorized("You may not set this tenant up: that takes the role admin.", permission="admin")
+
+
+def administered(model, context: Context, id):
+    """The one row with this id of what a tenant is set up with, to be changed. NotFound, NotAuthorized."""
+    if not _administers_installation(context):
+        found = find(model, context, id)
+    elif (found := model.objects.filter(tenant_id=context.tenant_id, pk=parse_id(id)).first()) is None:
+        raise NotFound
+    if refused := may_administer(context):
+        raise refused
+    return found
+
+
+def _administers_installation(context: Context) -> bool:
+    accounts = get_user_model().objects.filter(pk=context.user_id, is_active=True, is_superuser=True)
+    return context.actor.kind == "person" and accounts.exists()
 
 
 def may_void(context: Context, request: Request, held: Roles | None = None) -> NotAuthorized | None:

@@ -2,6 +2,7 @@
 
 from .acting import Sending, claim_evidence, dispatch, end_instance, report
 from .cancellation import cancel, stopped
+from .credentials import delete_instance, make_credential, revoke_credential, rotate_credential
 from .dispatching import Dispatch, intend, record
 from .evidence import add_evidence, provider_says
 from .holding import hold, release, void
@@ -42,8 +43,9 @@ from .sweeping import sweep
 __all__ = [
     "Ask", "Child", "Dispatch", "NewEntry", "Question", "Recovery", "Sending", "Turn", "Wait", "add_evidence", "beat",
     "begin", "cancel", "cancel_own", "check", "check_child", "children_of", "claim", "claim_evidence", "compensate",
-    "conclude_run", "dispatch", "end_instance", "finish", "give_back", "heartbeat", "hold", "intend", "journal",
-    "leave", "open_session", "output", "propose", "provider_says", "raise_request", "record", "record_refusal",
-    "recovered", "recovering", "release", "report", "respond", "stand_down", "start", "start_scheduled", "stopped",
-    "supply", "suspend", "sweep", "take_turn", "void", "waits_of",
+    "conclude_run", "delete_instance", "dispatch", "end_instance", "finish", "give_back", "heartbeat", "hold",
+    "intend", "journal", "leave", "make_credential", "open_session", "output", "propose", "provider_says",
+    "raise_request", "record", "record_refusal", "recovered", "recovering", "release", "report", "respond",
+    "revoke_credential", "rotate_credential", "stand_down", "start", "start_scheduled", "stopped", "supply",
+    "suspend", "sweep", "take_turn", "void", "waits_of",
 ]  # fmt: skip
