@@ -4,9 +4,9 @@ import json
 from hashlib import sha256
 
 from .. import canonical, permissions, questions
-from ..errors import DigestMismatch, InvalidInput, InvalidResponse, NotFound
+from ..errors import DigestMismatch, InvalidInput, InvalidResponse, NotAuthorized, NotFound
 from ..ids import parse_id
-from ..models import Effect, Environment, Request, Response, Run
+from ..models import Effect, Environment, Instance, Request, Response, Run
 from ..responses import Answer, Approve, Deny, Finding, Recover, Resume, Said
 from .change import Change, transition
 from .continuing import wake
@@ -44,9 +44,15 @@ def respond(change: Change, *, resume: Resume) -> Response:
         )
     if refused := permissions.why_not(context, request):
         raise refused
-    still_pending(change, request)
+    if not run.hosted and request.kind != "wait_effect" and _deleted(run):
+        raise NotAuthorized("Its agent was deleted: nothing is decided for it any more, and its Run ends.")
+    still_pending(change, request, run)
     take(change, run, request, said, resume.response, effect)
     return said
+
+
+def _deleted(run: Run) -> bool:
+    return Instance.objects.filter(pk=run.instance_id, deleted_at__isnull=False).exists()
 
 
 def take(
