@@ -7,8 +7,8 @@ from tests.architecture.source import imports, python
 # The rooms of the runtime, lowest first. A module imports from floors below its own, never from beside or above it.
 FLOORS = [
     {"states", "errors", "ids", "visible", "failpoints", "clock"},
-    {"canonical", "responses", "client"},
-    {"fields", "actions", "evidence_files", "sealed"},
+    {"canonical", "responses", "calling"},
+    {"fields", "actions", "evidence_files", "sealed", "client"},
     {"questions", "models"},
     {"permissions", "policies", "registrations"},
     {"events", "credentials"},
@@ -20,7 +20,7 @@ FLOORS = [
 ]
 WITHOUT_DJANGO = {
     "states", "errors", "ids", "visible", "canonical", "responses", "fields", "actions", "questions",
-    "client",
+    "calling", "client",
 }  # fmt: skip
 # What the runtime may stand on, and which room alone.
 STANDS_ON = {
@@ -34,6 +34,7 @@ STANDS_ON = {
     "croniter": {"jobs"},
     "cryptography": {"sealed"},
     "standardwebhooks": {"api"},
+    "httpx": {"calling", "client", "api"},
     "ninja": {"api"},
     "pydantic_ai": {"hosted"},
 }
