@@ -7,7 +7,7 @@ from hmac import compare_digest
 
 from django.db.models import Q
 
-from . import clock
+from . import clock, sealed
 from .errors import NotSignedIn
 from .models import Credential, Now
 from .permissions import Actor, Context
@@ -29,6 +29,11 @@ class Made:
 def token(kind: str) -> str:
     """256 random bits, recognisable by scanners for leaked secrets."""
     return WORDS[kind] + secrets.token_hex(32)
+
+
+def derived(provisioner_id, key: str, instance_id) -> str:
+    """The token of an Instance that a provisioner made under a key: told again to the same call, and nowhere kept."""
+    return WORDS["instance"] + sealed.derived("instance credentials", provisioner_id, key, instance_id)
 
 
 def stored(token: str) -> dict[str, str]:

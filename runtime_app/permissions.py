@@ -16,6 +16,7 @@ from .models import (
     Credential,
     Effect,
     Environment,
+    Event,
     Instance,
     Membership,
     Now,
@@ -117,7 +118,11 @@ def _live(context: Context):
     )
 
 
-_OWN = {Session: "instance_id", Run: "instance_id", Request: "run__instance_id", Effect: "run__instance_id"}
+_OWN = {
+    Session: "instance_id", Run: "instance_id", Request: "run__instance_id", Effect: "run__instance_id",
+    Event: "session__instance_id",
+}  # fmt: skip
+_OWN |= {Instance: "provisioner_id"}  # a provisioner token's: the Instances it made
 
 
 def _own(model, instance_id: str) -> dict[str, str]:

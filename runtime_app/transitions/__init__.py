@@ -3,9 +3,21 @@
 from .acting import Sending, claim_evidence, dispatch, end_instance, report
 from .cancellation import cancel, stopped
 from .credentials import delete_instance, make_credential, revoke_credential, rotate_credential
+from .deliveries import Parcel, delivered, take_deliveries
 from .dispatching import Dispatch, intend, record
 from .evidence import add_evidence, provider_says
 from .holding import hold, release, void
+from .instances import (
+    KEEP,
+    Address,
+    InstanceDeleted,
+    Provisioned,
+    make_instance,
+    one_at_a_time,
+    provisioned,
+    update_instance,
+    updated,
+)
 from .output import output
 from .raising import Ask, Child, Question, Wait, check, check_child
 from .refusals import record_refusal
@@ -18,6 +30,7 @@ from .remote import (
     open_session,
     propose,
     raise_request,
+    retract,
     stand_down,
     take_turn,
 )
@@ -37,15 +50,18 @@ from .runs import (
     waits_of,
 )
 from .scheduling import start_scheduled
+from .secrets import acknowledge_secrets
 from .supplying import supply
 from .sweeping import sweep
 
 __all__ = [
-    "Ask", "Child", "Dispatch", "NewEntry", "Question", "Recovery", "Sending", "Turn", "Wait", "add_evidence", "beat",
-    "begin", "cancel", "cancel_own", "check", "check_child", "children_of", "claim", "claim_evidence", "compensate",
-    "conclude_run", "delete_instance", "dispatch", "end_instance", "finish", "give_back", "heartbeat", "hold",
-    "intend", "journal", "leave", "make_credential", "open_session", "output", "propose", "provider_says",
-    "raise_request", "record", "record_refusal", "recovered", "recovering", "release", "report", "respond",
-    "revoke_credential", "rotate_credential", "stand_down", "start", "start_scheduled", "stopped", "supply",
-    "suspend", "sweep", "take_turn", "void", "waits_of",
+    "Address", "Ask", "Child", "Dispatch", "InstanceDeleted", "KEEP", "NewEntry", "Parcel", "Provisioned", "Question",
+    "Recovery", "Sending", "Turn", "Wait", "acknowledge_secrets", "add_evidence", "beat", "begin", "cancel",
+    "cancel_own", "check", "check_child", "children_of", "claim", "claim_evidence", "compensate", "conclude_run",
+    "delete_instance", "delivered", "dispatch", "end_instance", "finish", "give_back", "heartbeat", "hold", "intend",
+    "journal", "leave", "make_credential", "make_instance", "one_at_a_time", "open_session", "output", "propose",
+    "provider_says", "provisioned", "raise_request", "record", "record_refusal", "recovered", "recovering", "release",
+    "report", "respond", "retract", "revoke_credential", "rotate_credential", "stand_down", "start",
+    "start_scheduled", "stopped", "supply", "suspend", "sweep", "take_deliveries", "take_turn", "update_instance",
+    "updated", "void", "waits_of",
 ]  # fmt: skip

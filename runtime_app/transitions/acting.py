@@ -7,7 +7,7 @@ from .. import permissions, states
 from ..errors import Busy, GrantUnusable, IdempotencyConflict, InvalidInput, LeaseLost, NotFound, RunEnded
 from ..models import Attempt, Effect, Environment, Evidence, Grant, Instance, Request, Run
 from . import epochs
-from .calls import earlier_call, legal_key, remember
+from .calls import alive, earlier_call, legal_key, remember
 from .change import Change, opened, transition
 from .continuing import end, revoke
 from .dispatching import _last_number
@@ -41,7 +41,9 @@ def dispatch(context: permissions.Context, *, request_id, key: str, lease: int |
             raise Busy("This installation was restored or copied; a person has to release it.", retry_after=30)
         with opened("dispatch", context) as change:
             sending, refused = _dispatch(change, request_id, key, lease)
-            intent = epochs.next_intent() if sending and sending.effect and change.log.drafts else None
+            # a repeat is marked too: its first call may have died, or failed, before it was
+            flying = sending and sending.effect and sending.effect.state == "in_flight"
+            intent = epochs.next_intent() if flying else None
         if refused:
             raise refused
         if intent:
@@ -70,7 +72,7 @@ def _dispatch(change: Change, request_id, key: str, lease: int | None):
     environment = Environment.objects.raw(
         "select * from runtime_app_environment where id = %s for share", [run.environment_id]
     )[0]
-    permissions.still_live(change.context)
+    alive(change)
     made = Grant.objects.filter(request_id=request.pk).first()
     if made is None:
         raise GrantUnusable("This action is not approved.", reason="not_approved")
@@ -87,7 +89,7 @@ def _dispatch(change: Change, request_id, key: str, lease: int | None):
     if lease is not None and lease != run.lease_number:
         raise LeaseLost
     if environment.held_at or run.held_at:
-        raise Busy(f"{environment.name} is held: nothing is done there until its release.", retry_after=30)
+        raise Busy(f"{environment.name} is held: nothing is done there until its release.", retry_after=5)
     if why := _drifted(change, run, request, effect, made, environment):
         revoke(change, run, request, why)
         if run.single:
@@ -143,7 +145,7 @@ def report(change: Change, *, request_id, status: str, note: str = "", reference
     else:
         change.lock_session(found.session_id)
         run, effect = change.lock(Run, found.run_id), None
-    permissions.still_live(change.context)
+    alive(change)
     made = Grant.objects.filter(request_id=found.pk).first()
     if made is None or made.state != "consumed":
         raise GrantUnusable("Nothing was begun under this approval.", reason="not_consumed")
@@ -187,7 +189,7 @@ def claim_evidence(
         raise InvalidInput("A finding is committed, not_committed or unknown.", fields={"finding": "choose one"})
     legal_text(2_000, reference=reference, statement=statement)
     run, effect = locked(change, found.pk)
-    permissions.still_live(change.context)
+    alive(change)
     if earlier := earlier_call(change.context, key, "claim_evidence", asked):
         change.log.drafts.clear()
         return Evidence.objects.get(pk=earlier)
@@ -211,10 +213,10 @@ def end_instance(context: permissions.Context, instance: Instance) -> None:
     for pk in sorted(runs):
         with opened("end_instance", context) as change:
             change.lock_session(Run.objects.values_list("session_id", flat=True).get(pk=pk))
-            _end_with_instance(change, change.lock(Run, pk))
+            end_with_instance(change, change.lock(Run, pk))
 
 
-def _end_with_instance(change: Change, run: Run) -> None:
+def end_with_instance(change: Change, run: Run) -> None:
     if run.state not in states.ENDED:
         run.cancelled_by, run.cancel_reason = change.context.actor.name, "Its agent's instance was deleted."
         run.cancel_requested_at = run.cancel_requested_at or change.now()

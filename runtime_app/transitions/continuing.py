@@ -5,6 +5,8 @@ from django.db import connection
 from .. import states
 from ..models import Blocker, Effect, Grant, Now, Request, Run
 from .change import Change
+from .deliveries import tell
+from .secrets import destroy
 
 GIVEN = "given"  # the key of what was supplied to a successor, until it asks for it (R34)
 
@@ -78,6 +80,7 @@ def end(
     for child in Run.objects.filter(parent_id=run.pk).exclude(state__in=states.ENDED).order_by("pk"):
         end_child(change, run, change.lock(Run, child.pk), state)
     uncertain = take_back(change, run)
+    destroy(change, run)
     run.state, run.result, run.reason, run.ended_at = state, result, reason, change.now()
     run.lease_until = run.lease_worker = run.waiting_since = None
     run.save(
@@ -123,6 +126,7 @@ def close(change: Change, run: Run, request: Request, state: str, *, at=None, **
     request.resolved_by = "" if state == "expired" else change.context.actor.name
     request.save(update_fields=["state", "resolved_at", "resolved_by"])
     change.note(f"request.{state}", run=run, subject=request.pk, request_kind=request.kind, **told)
+    tell(change, run, request)
 
 
 def end_child(change: Change, parent: Run, child: Run, how: str) -> None:

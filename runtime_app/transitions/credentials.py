@@ -22,6 +22,7 @@ from ..models.credentials import SCOPES
 from ..permissions import Context
 from .acting import end_instance
 from .change import Change, transition
+from .deliveries import remove_receiver
 
 LIVE = 2  # credentials of one Instance at once: the old one and the one that replaces it
 OVERLAP = timedelta(days=30)  # the longest that can be stated
@@ -117,6 +118,7 @@ def _mark_deleted(change: Change, *, instance_id) -> Instance:
             _revoke(change, change.lock(Credential, each.pk))
         instance.deleted_at = change.now()
         instance.save(update_fields=["deleted_at"])
+        remove_receiver(instance.pk)
         _noted(change, instance, DELETION, "Deleted; its credentials are revoked.")
         _news(change)
     return instance

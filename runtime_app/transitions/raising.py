@@ -11,6 +11,7 @@ from ..models import Effect, Environment, Instance, Request, Run
 from .blocking import GIVEN, QUESTION_WAITS, block
 from .change import Change
 from .continuing import close
+from .deliveries import tell
 from .granting import grant, unaccepted
 
 PROMPT_BYTES = 20_000
@@ -231,7 +232,7 @@ def _approval(
         id=pk, tenant_id=run.tenant_id, session_id=run.session_id, run_id=run.pk, environment_id=run.environment_id,
         kind="wait_approval", key=key, action_name=name, action_version=version, action_bytes=bound, action_hash=same,
         digest=digest, described=registrations.described(action), claim=claim, policy=policy, sent=sent,
-        epoch=run.epoch, effect_id=effect and effect.pk,
+        epoch=run.epoch, effect_id=effect and effect.pk, created_at=now,
         accepts={"approve": {"digest": digest}, "deny": {"digest": digest}},
         expires_at=now + min(timedelta(seconds=policy["request_for"]), within or timedelta.max),
     )  # fmt: skip
@@ -264,6 +265,7 @@ def announce(change: Change, run: Run, request: Request) -> None:
     change.note("request.raised", run=run, subject=request.pk, **told)
     if request.state == "resolved":
         change.note("request.resolved", run=run, subject=request.pk, outcome=request.outcome, by=request.resolved_by)
+        tell(change, run, request)
         if request.outcome == "approved":
             grant(change, run, request, by_policy=True)
 

@@ -5,18 +5,20 @@ A remote Run's turn is its Lease: numbered, renewed by `heartbeat`, fenced as a 
 """
 
 from datetime import timedelta
+from typing import NamedTuple
 
 from django.conf import settings
 
 from .. import canonical, permissions, states
-from ..errors import Busy, InvalidInput, InvalidResponse, LeaseLost, RunEnded
+from ..errors import Busy, InvalidInput, InvalidResponse, LeaseLost, NotFound, RunEnded
 from ..events import current_epoch
 from ..models import Environment, Instance, Now, Request, Run, Session
-from .calls import earlier_call, remember
+from .calls import alive, earlier_call, remember
 from .cancellation import _ended
 from .change import Change, transition
 from .continuing import end, stopped_at_something, wake
 from .raising import Ask, Question, raise_waits
+from .resolving import still_pending
 from .runs import _legal, _legal_message
 
 TEXT = 20_000  # bytes of a result, a reason, a note
@@ -28,7 +30,7 @@ TEXT = 20_000  # bytes of a result, a reason, a note
 @transition("open_session", "title")
 def open_session(change: Change, *, key: str, title: str = "", thread: str = "") -> Session:
     """A Session of this Instance alone. Raises InvalidInput, IdempotencyConflict."""
-    permissions.still_live(change.context)
+    alive(change)
     asked = {"title": title, "thread": thread}
     if earlier := earlier_call(change.context, key, "open_session", asked):
         return Session.objects.get(pk=earlier)
@@ -50,7 +52,7 @@ def begin(
     """
     context = change.context
     session = _session(change, session_id, thread, title or message)
-    permissions.still_live(context)
+    alive(change)
     asked = {"message": message, "session": str(session_id or ""), "thread": thread, "interactive": interactive}
     if earlier := earlier_call(context, key, "begin", asked):
         return Run.objects.get(pk=earlier)
@@ -117,7 +119,7 @@ def _mine(change: Change, run_id, lease: int | None) -> Run:
     found = permissions.find(Run, change.context, run_id)
     change.lock_session(found.session_id)
     run = change.lock(Run, found.pk)
-    permissions.still_live(change.context)
+    alive(change)
     if run.state in states.ENDED:
         raise RunEnded(_ended(run), reason=run.state, by=run.cancelled_by, at=run.ended_at.isoformat())
     if run.cancel_requested_at:
@@ -181,7 +183,7 @@ def stand_down(change: Change, *, run_id, lease: int) -> Run:
     found = permissions.find(Run, change.context, run_id)
     change.lock_session(found.session_id)
     run = change.lock(Run, found.pk)
-    permissions.still_live(change.context)
+    alive(change)
     if run.state == "cancelled":
         return run
     if not run.cancel_requested_at:
@@ -241,17 +243,22 @@ def park(change: Change, run: Run, raised: list[Request]) -> None:
     change.note("run.waiting", run=run, on=[str(request.pk) for request in raised])
 
 
+class Proposed(NamedTuple):
+    request: Request
+    new: bool
+
+
 @transition("propose", "key")
-def propose(change: Change, *, key: str, ask: Ask, thread: str = "", title: str = "", asked: dict) -> Request:
+def propose(change: Change, *, key: str, ask: Ask, thread: str = "", title: str = "", asked: dict) -> Proposed:
     """A Run that is one Request: may this exact action be done? (AAP). A policy may decide at once.
 
     `asked`: what a repeat under `key` must equal. Raises InvalidInput, IdempotencyConflict, NotSignedIn.
     """
     context = change.context
     session = _session(change, None, thread, title)
-    permissions.still_live(context)
+    alive(change)
     if earlier := earlier_call(context, key, "propose", asked):
-        return Request.objects.get(pk=earlier)
+        return Proposed(Request.objects.get(pk=earlier), new=False)
     run = _begun(change, session, message=title, interactive=True, single=True)
     run.state, run.waiting_since = "waiting", Now()
     run.save(force_insert=True)
@@ -261,4 +268,24 @@ def propose(change: Change, *, key: str, ask: Ask, thread: str = "", title: str 
     if request.state != "pending":
         wake(change, run)
     remember(context, key, "propose", asked, request.pk)
-    return request
+    return Proposed(request, new=True)
+
+
+@transition("retract", "request_id")
+def retract(change: Change, *, request_id) -> None:
+    """An agent takes back what it proposed, while nobody decided it. Taken back already, by whomever, it is calm.
+
+    Raises NotFound, StaleRequest (already_resolved, expired).
+    """
+    found = permissions.find(Request, change.context, request_id)
+    change.lock_session(found.session_id)
+    run = change.lock(Run, found.run_id)
+    request = change.lock(Request, found.pk)
+    alive(change)
+    if not run.single or request.kind != "wait_approval":
+        raise NotFound
+    if request.state == "cancelled":
+        return
+    still_pending(change, request)
+    run.cancel_requested_at, run.cancelled_by = change.now(), change.context.actor.name
+    end(change, run, "cancelled", by=run.cancelled_by)

@@ -10,6 +10,7 @@ from django.db import connection, transaction
 
 from .. import clock, permissions
 from ..models import Attempt, Request, Run, Worker
+from .acting import end_with_instance
 from .blocking import block_on
 from .change import Change, opened
 from .continuing import close, end, wake
@@ -33,6 +34,9 @@ union all
 select 'stuck', e.id, e.tenant_id from runtime_app_effect e join runtime_app_run r on r.id = e.run_id
  where e.state = 'uncertain' and e.accepted_at is null and e.deadline_at <= sayso_now()
    and r.state = 'waiting' and not r.interactive
+union all
+select 'orphan', r.id, r.tenant_id from runtime_app_run r join runtime_app_instance i on i.id = r.instance_id
+ where not r.hosted and r.state in ('queued', 'running', 'waiting') and i.deleted_at is not null
 limit %s
 """
 
@@ -46,7 +50,7 @@ def sweep() -> int:
     for what, pk, tenant_id in due:
         try:
             with opened(what, permissions.system("sweep", tenant_id)) as change:
-                {"expire": expire, "lapse": lapse, "doubt": give_up, "stuck": block}[what](change, pk)
+                _DONE[what](change, pk)
         except Exception as error:  # one row that cannot be written now must not keep the others from it
             failed.append(error)
     if failed:
@@ -112,6 +116,15 @@ def block(change: Change, pk) -> None:
     run, effect = locked(change, pk)
     if effect.state == "uncertain" and effect.accepted_at is None and run.state == "waiting" and not run.interactive:
         block_on(change, run, effect)
+
+
+def bury(change: Change, pk) -> None:
+    """Who deleted its Instance did not get to end this Run."""
+    change.lock_session(Run.objects.values_list("session_id", flat=True).get(pk=pk))
+    end_with_instance(change, change.lock(Run, pk))
+
+
+_DONE = {"expire": expire, "lapse": lapse, "doubt": give_up, "stuck": block, "orphan": bury}
 
 
 def _lives(worker_id) -> bool:
