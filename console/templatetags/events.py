@@ -38,6 +38,7 @@ WORDS = {
     "effect.accepted": "Accepted that the outcome stays unknown",
     "effect.recovering": "A recovery action was started",
     "blocker.supplied": "What it lacked was given for the next run",
+    "secret.acknowledged": "It has its secret answer, which is destroyed here",
     "environment.held": "The environment was held",
     "environment.released": "The environment was released",
 }

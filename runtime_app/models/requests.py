@@ -256,6 +256,16 @@ class Secret(TenantRow):
     opened_at = models.DateTimeField(null=True)
     destroyed_at = models.DateTimeField(null=True)
 
+    @property
+    def reference(self) -> str:
+        """What stands for it wherever the answer is told."""
+        return f"secret:{self.pk}"
+
+    @property
+    def purpose(self) -> str:
+        """What it is sealed for: it opens for no other Request or field."""
+        return f"secret {self.request_id} {self.field}"
+
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["request", "field"], name="secret_field_once"),

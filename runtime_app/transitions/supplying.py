@@ -62,8 +62,9 @@ def _follow(change: Change, blocked: Run, blocker: Blocker) -> Run:
     successor = Run(
         id=blocker.successor_run, tenant_id=blocked.tenant_id, session_id=blocked.session_id,
         environment_id=blocked.environment_id, instance_id=blocked.instance_id, agent=blocked.agent,
-        agent_version=blocked.agent_version, follows_id=blocked.pk, interactive=False, message=blocked.message,
-        initiator_id=blocked.initiator_id, initiator_name=blocked.initiator_name, schedule_id=blocked.schedule_id,
+        agent_version=blocked.agent_version, hosted=blocked.hosted, follows_id=blocked.pk, interactive=False,
+        message=blocked.message, initiator_id=blocked.initiator_id, initiator_name=blocked.initiator_name,
+        schedule_id=blocked.schedule_id,
         epoch=blocked.epoch, state="waiting", waiting_since=change.now(), queued_at=Now(),
     )  # fmt: skip
     successor.save(force_insert=True)
