@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.db import transaction
+from django.db import connection, transaction
 
 from .. import clock, sealed
 from ..ids import uuid7
@@ -21,6 +21,7 @@ SEALED_FOR = "webhook secrets"
 WINDOW = timedelta(hours=168)  # after the decision
 ATTEMPT = 10  # seconds that one attempt lasts at most
 TAKEN = timedelta(seconds=30)
+AT_ONCE = 4  # attempts for one Instance
 FIRST, LONGEST = 2, 6 * 3600  # seconds between attempts, before the jitter
 
 
@@ -65,11 +66,30 @@ def remove_receiver(instance_id: UUID) -> None:
     )
 
 
+_DUE = """
+with busy as (
+    select r.instance_id, count(*) as number
+    from runtime_app_delivery d join runtime_app_receiver r on r.id = d.receiver_id
+    where d.next_at is not null and d.taken_until > sayso_now() group by 1),
+due as (
+    select d.id, d.next_at, coalesce(b.number, 0) + row_number() over (
+        partition by r.instance_id order by d.next_at, d.id) as place
+    from runtime_app_delivery d join runtime_app_receiver r on r.id = d.receiver_id
+    left join busy b on b.instance_id = r.instance_id
+    where d.next_at <= sayso_now())
+select id from due where place <= %s order by next_at limit %s
+"""
+
+
 def take_deliveries(most: int) -> list[Parcel]:
-    """Up to `most` attempts that are due, each taken for whoever asks now."""
+    """Up to `most` attempts that are due, each taken for whoever asks now: of one Instance only a few at once, so that
+    one receiver that never answers keeps no other from being told."""
     with transaction.atomic():
-        due = Delivery.objects.select_for_update(no_key=True, skip_locked=True).filter(next_at__lte=Now())
-        found = [_take(each) for each in due.order_by("next_at")[:most]]
+        with connection.cursor() as cursor:
+            cursor.execute(_DUE, [AT_ONCE, most])
+            chosen = [pk for (pk,) in cursor]
+        free = Delivery.objects.select_for_update(no_key=True, skip_locked=True)
+        found = [_take(each) for each in free.filter(pk__in=chosen, next_at__lte=Now()).order_by("next_at")]
     return [parcel for parcel in found if parcel]
 
 

@@ -8,13 +8,13 @@ from tests.architecture.source import imports, python
 FLOORS = [
     {"states", "errors", "ids", "visible", "failpoints", "clock"},
     {"canonical", "responses", "calling"},
-    {"fields", "actions", "evidence_files", "sealed", "client"},
+    {"fields", "actions", "evidence_files", "sealed", "client", "webhooks"},
     {"questions", "models"},
     {"permissions", "policies", "registrations"},
     {"events", "credentials"},
     {"hub", "selectors", "transitions"},
     {"agent", "hosted"},
-    {"jobs"},
+    {"jobs", "deliveries"},
     {"worker", "api"},
     {"admin", "apps", "management"},
 ]
@@ -33,8 +33,8 @@ STANDS_ON = {
     "procrastinate": {"jobs"},
     "croniter": {"jobs"},
     "cryptography": {"sealed"},
-    "standardwebhooks": {"api"},
-    "httpx": {"calling", "client", "api"},
+    "standardwebhooks": {"api", "webhooks"},
+    "httpx": {"calling", "client", "webhooks"},
     "ninja": {"api"},
     "pydantic_ai": {"hosted"},
 }
