@@ -5,7 +5,6 @@ from datetime import timedelta
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
-from django.db import connection
 
 from runtime_app import credentials, permissions, transitions
 from runtime_app.errors import IdempotencyConflict, InvalidInput, NotAuthorized, NotFound, NotSignedIn
@@ -13,6 +12,7 @@ from runtime_app.events import NEWS
 from runtime_app.ids import uuid7
 from runtime_app.models import Credential, Effect, Instance, Refusal, Request, Run
 from tests.cast import Approve, elsewhere
+from tests.database import everything
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -28,18 +28,6 @@ def lives(made, scope="api", kind="instance") -> bool:
         return False
 
 
-def rows_of_everything() -> str:
-    """Every row of every table, as PostgreSQL prints it."""
-    with connection.cursor() as cursor:
-        cursor.execute("select format('%I.%I', schemaname, tablename) from pg_tables where schemaname = 'public'")
-        tables = [table for (table,) in cursor.fetchall()]
-        found = []
-        for table in tables:
-            cursor.execute(f"select row_to_json(t)::text from {table} t")
-            found += [text for (text,) in cursor.fetchall()]
-    return "\n".join(found)
-
-
 # ---------------------------------------------------------------- made
 
 
@@ -47,7 +35,7 @@ def test_ann_makes_one_and_its_token_is_kept_nowhere(northgate):
     """T81: 256 random bits, shown once, a hash and a short prefix kept; bound to tenant, environment and scopes."""
     made = make(northgate, agent="billing", scopes=["api"])
     assert len(bytes.fromhex(made.token.removeprefix("sayso_i_"))) * 8 == 256
-    kept = rows_of_everything()
+    kept = everything()
     assert made.credential.prefix in kept and made.token not in kept
     assert made.token.removeprefix("sayso_i_") not in kept
     assert lives(made) and not lives(made, scope="aap") and not lives(made, kind="provisioner")
