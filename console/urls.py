@@ -3,6 +3,7 @@ from django.urls import include, path
 from console.views import account, blockers, effects, environments, inbox, requests, runs, sessions
 from runtime_app import admin
 from runtime_app.api import callbacks
+from runtime_app.api.aap import urls as aap
 
 tenant = [
     path("inbox/", inbox.show, name="inbox"),
@@ -18,6 +19,7 @@ tenant = [
     path("runs/<str:run_id>/", runs.show, name="run"),
     path("runs/<str:run_id>/cancel/", runs.cancel, name="cancel"),
     path("runs/<str:run_id>/result.json", runs.result, name="result"),
+    path("runs/<str:run_id>/trace.jsonl", runs.trace, name="trace"),
     path("blockers/", blockers.index, name="blockers"),
     path("blockers/<str:blocker_id>/", blockers.show, name="blocker"),
     path("blockers/<str:blocker_id>/supply/", blockers.supply, name="supply"),
@@ -39,6 +41,7 @@ urlpatterns = [
     path("health/", account.health, name="health"),
     path("t/<slug:slug>/", include(tenant)),
     path("callbacks/<slug:slug>/<str:action>/", callbacks.receive, name="callback"),
+    path("api/aap/", include(aap)),
     path("admin/", admin.site.urls),
 ]
 

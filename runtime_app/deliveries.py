@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-import httpx
 from django.conf import settings
 
 from . import transitions, webhooks
@@ -77,8 +76,6 @@ async def attempt(parcel: Parcel) -> tuple:
             parcel.url, id=str(parcel.delivery_id), at=parcel.at, secret=parcel.secret, body=parcel.body,
             seconds=parcel.seconds,
         )  # fmt: skip
-    except webhooks.Unsafe as refused:
-        return str(refused), False, None
-    except (OSError, httpx.HTTPError, ValueError) as failed:  # a TimeoutError is an OSError
-        return type(failed).__name__, False, None
+    except (webhooks.Unsafe, webhooks.Failed) as failed:
+        return str(failed), False, None
     return str(answer.status), answer.acknowledges, answer.retry_after

@@ -31,6 +31,10 @@ class Unsafe(Exception):
     """This address is not sent to. The message says why."""
 
 
+class Failed(Exception):
+    """No answer came. The message is the kind of failure, without the address."""
+
+
 @dataclass(frozen=True)
 class Answer:
     status: int
@@ -82,9 +86,12 @@ def _literal(host: str):
 
 
 async def post(url: str, *, id: str, at: datetime, secret: str, body: str, seconds: float) -> Answer:
-    """Send it, signed with `secret` for the time `at`. Raises Unsafe, TimeoutError, OSError or httpx.HTTPError."""
-    async with asyncio.timeout(seconds):
-        return await _post(httpx.URL(check(url)), id, at, secret, body, seconds)
+    """Send it, signed with `secret` for the time `at`, within `seconds` in all. Raises Unsafe, Failed."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await _post(httpx.URL(check(url)), id, at, secret, body, seconds)
+    except (OSError, httpx.HTTPError, ValueError) as failed:  # a TimeoutError is an OSError
+        raise Failed(type(failed).__name__) from failed
 
 
 async def _post(url: httpx.URL, id: str, at: datetime, secret: str, body: str, seconds: float) -> Answer:

@@ -34,7 +34,7 @@ PULSE = 1  # seconds between looks at whether the credentials of all who wait st
 THREADS = 4  # that read for all who wait, each with one database connection while it reads
 MOST, MOST_OF_ONE = 10_000, 2_000  # calls that wait at once, here and of one credential
 
-DURATION = re.compile(r"([1-9][0-9]{0,5})(s|m|h)")
+DURATION = re.compile(r"([1-9][0-9]*)(s|m|h)")
 UNITS = {"s": 1, "m": 60, "h": 3600}
 QUIET = [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")]
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ def seconds(query: dict[str, str]) -> float:
     if told is None:
         wrong = "a whole number and s, m or h: 30s"
         raise InvalidInput(f"`wait` is {wrong}.", fields={"wait": wrong})
-    return min(int(told[1]) * UNITS[told[2]], LONGEST)
+    return min(int(told[1][:6]) * UNITS[told[2]], LONGEST)
 
 
 class Waiting:

@@ -15,7 +15,9 @@ from .ledger import (
 )
 from .output import Output, chunks, outputs
 from .places import behind, held_places
+from .proposals import Proposal, proposal, provisioned_instance
 from .results import terminal_result
+from .trace import trace
 from .waiting import Inbox, Shell, decided, inbox, shell, workers_alive
 from .work import (
     RunPage,
@@ -30,9 +32,9 @@ from .work import (
 )
 
 __all__ = [
-    "BlockerPage", "Card", "EffectPage", "Inbox", "Output", "RunPage", "SessionPage", "Shell", "action_names",
-    "behind", "blocker_page", "blockers", "callback_secrets", "card", "chain", "chunks", "decided", "effect_page",
-    "effects", "environments", "evidence_file", "files_named", "held_places", "inbox", "ledger", "next_debt",
-    "outputs", "places", "run_page", "runs", "schedules", "session_page", "sessions", "shell", "terminal_result",
-    "workers_alive",
+    "BlockerPage", "Card", "EffectPage", "Inbox", "Output", "Proposal", "RunPage", "SessionPage", "Shell",
+    "action_names", "behind", "blocker_page", "blockers", "callback_secrets", "card", "chain", "chunks", "decided",
+    "effect_page", "effects", "environments", "evidence_file", "files_named", "held_places", "inbox", "ledger",
+    "next_debt", "outputs", "places", "proposal", "provisioned_instance", "run_page", "runs", "schedules",
+    "session_page", "sessions", "shell", "terminal_result", "trace", "workers_alive",
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from .. import permissions, states
+from .. import clock, permissions, states
 from ..errors import Busy, GrantUnusable, IdempotencyConflict, InvalidInput, LeaseLost, NotFound, RunEnded
 from ..models import Attempt, Effect, Environment, Evidence, Grant, Instance, Request, Run
 from . import epochs
@@ -154,7 +154,7 @@ def report(change: Change, *, request_id, status: str, note: str = "", reference
         if said == {name: made.report[name] for name in said}:
             return made
         raise IdempotencyConflict("Another outcome was reported before.", reason="outcome_conflict")
-    made.report = said | {"at": change.now().isoformat()}
+    made.report = said | {"at": clock.stamp(change.now())}
     made.save(update_fields=["report"])
     if effect:
         _reply(change, run, effect, found, said)
