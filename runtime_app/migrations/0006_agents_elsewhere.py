@@ -162,6 +162,11 @@ class Migration(migrations.Migration):
             field=models.BooleanField(db_comment='it is one Request, and ends with it (R08, AAP)', default=False),
         ),
         migrations.AddField(
+            model_name='run',
+            name='secrets',
+            field=models.BooleanField(db_comment='it was given some, to be destroyed at its end (R12)', default=False),
+        ),
+        migrations.AddField(
             model_name='session',
             name='instance',
             field=runtime_app.models.base.TenantKey(db_comment='of the remote agent whose thread this is; no other sees it', db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='runtime_app.instance'),

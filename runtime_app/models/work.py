@@ -39,6 +39,7 @@ class Run(TenantRow):
     interactive = models.BooleanField(default=True)
     hosted = models.BooleanField(default=True)
     single = models.BooleanField(default=False, db_comment="it is one Request, and ends with it (R08, AAP)")
+    secrets = models.BooleanField(default=False, db_comment="it was given some, to be destroyed at its end (R12)")
     message = models.TextField()
     initiator = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", db_index=False)
     initiator_name = models.CharField(max_length=150, blank=True)

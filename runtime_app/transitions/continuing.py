@@ -80,7 +80,8 @@ def end(
     for child in Run.objects.filter(parent_id=run.pk).exclude(state__in=states.ENDED).order_by("pk"):
         end_child(change, run, change.lock(Run, child.pk), state)
     uncertain = take_back(change, run)
-    destroy(change, run)
+    if run.secrets:
+        destroy(change, run)
     run.state, run.result, run.reason, run.ended_at = state, result, reason, change.now()
     run.lease_until = run.lease_worker = run.waiting_since = None
     run.save(

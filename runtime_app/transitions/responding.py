@@ -96,7 +96,7 @@ def said_in(resume: Resume, request: Request) -> Response:
 
 
 def _answer(change: Change, run: Run, request: Request, said: Response, answer: Answer) -> None:
-    said.content = {"values": keep(request, questions.accept(request.schema, answer.values))}
+    said.content = {"values": keep(run, request, questions.accept(request.schema, answer.values))}
     _record(said, request, "resolved", "answered")
     resolve(change, run, request, "answered", said.name)
     wake(change, run)

@@ -8,7 +8,7 @@ from ..models import Request, Run, Secret
 from .change import Change, transition
 
 
-def keep(request: Request, values: dict) -> dict:
+def keep(run: Run, request: Request, values: dict) -> dict:
     """The values of an answer with a reference in the place of each secret; the secrets are rows of their own."""
     told = dict(values)
     for name in sorted(questions.secret(request.schema) & values.keys()):
@@ -16,6 +16,9 @@ def keep(request: Request, values: dict) -> dict:
         kept.sealed = sealed.seal(values[name].encode(), kept.purpose)
         kept.save(force_insert=True)
         told[name] = kept.reference
+    if told != values:
+        run.secrets = True
+        run.save(update_fields=["secrets"])
     return told
 
 
