@@ -52,6 +52,7 @@ class Stage:
             f"{root}effects/", f"{root}effects/?open={self.unknown.effect_id}",
             f"{root}effects/{self.unknown.effect_id}/", f"{root}blockers/", f"{root}blockers/{self.blocker.pk}/",
             f"{root}environments/", f"{root}runs/{self.cancelled.pk}/result.json",
+            f"{root}runs/{self.unknown.run_id}/trace.jsonl",
         ]  # fmt: skip
 
 
@@ -121,7 +122,10 @@ def form(name: str, stage: Stage) -> dict[str, str]:
         "finding": asked | {"finding": "unknown"},
         "cancel": {"response_id": str(uuid7()), "reason": "because"},
         "session": {"agent": "deployer", "environment": "staging", "message": "go", "start_id": str(uuid7())},
-        "void": common, "hold": common, "release": common, "compensate": common,
+        "void": common,
+        "hold": common,
+        "release": common,
+        "compensate": common,
         "evidence": common | {"finding": "unknown"},
         "supply": common | {"digest": stage.blocker.digest, "confirm": "production"},
         "begin": {"agent": "deployer", "environment": "staging", "message": "go", "start_id": str(uuid7())},
