@@ -52,7 +52,8 @@ def declared(tenant_id: UUID, name: str) -> Declared:
         return Declared(
             name, known.title, known.consequence, known.reversible, known.risky, known.version, deadline=known.deadline
         )
-    fitting = [each for each in Registration.objects.filter(tenant_id=tenant_id) if fnmatchcase(name, each.pattern)]
+    said = Registration.objects.filter(tenant_id=tenant_id)
+    fitting = [each for each in said if name == each.pattern or fnmatchcase(name, each.pattern)]
     if not fitting:
         return Declared(name, name, consequence=UNREGISTERED, registered=False)
     best = max(fitting, key=lambda each: (each.pattern == name, len(each.pattern)))

@@ -21,6 +21,7 @@ from .instances import (
 from .output import output
 from .raising import Ask, Child, Question, Wait, check, check_child
 from .refusals import record_refusal
+from .registering import register_action, unregister_action
 from .remedies import Recovery, compensate, recovered, recovering
 from .remote import (
     begin,
@@ -60,8 +61,8 @@ __all__ = [
     "cancel_own", "check", "check_child", "children_of", "claim", "claim_evidence", "compensate", "conclude_run",
     "delete_instance", "delivered", "dispatch", "end_instance", "finish", "give_back", "heartbeat", "hold", "intend",
     "journal", "leave", "make_credential", "make_instance", "one_at_a_time", "open_session", "output", "propose",
-    "provider_says", "provisioned", "raise_request", "record", "record_refusal", "recovered", "recovering", "release",
-    "report", "respond", "retract", "revoke_credential", "rotate_credential", "stand_down", "start",
-    "start_scheduled", "stopped", "supply", "suspend", "sweep", "take_deliveries", "take_turn", "update_instance",
-    "updated", "void", "waits_of",
+    "provider_says", "provisioned", "raise_request", "record", "record_refusal", "recovered", "recovering",
+    "register_action", "release", "report", "respond", "retract", "revoke_credential", "rotate_credential",
+    "stand_down", "start", "start_scheduled", "stopped", "supply", "suspend", "sweep", "take_deliveries", "take_turn",
+    "unregister_action", "update_instance", "updated", "void", "waits_of",
 ]  # fmt: skip

@@ -6,7 +6,6 @@ The token is in what `make_credential` and `rotate_credential` return, and nowhe
 
 from datetime import datetime, timedelta
 
-from django.contrib.admin.models import ADDITION, CHANGE, DELETION, LogEntry
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_slug
 from django.db import connection
@@ -21,6 +20,7 @@ from ..models import Credential, Environment, Instance
 from ..models.credentials import SCOPES
 from ..permissions import Context
 from .acting import end_instance
+from .administration import ADDITION, CHANGE, DELETION, noted
 from .change import Change, transition
 from .deliveries import remove_receiver
 
@@ -84,7 +84,7 @@ def rotate_credential(
         until = change.now() + overlap
         old.expires_at = min(old.expires_at or until, until)
         old.save(update_fields=["expires_at"])
-        _noted(change, old, CHANGE, f"Rotated; live until {old.expires_at:%Y-%m-%d %H:%M} UTC.")
+        noted(change, old, CHANGE, f"Rotated; live until {old.expires_at:%Y-%m-%d %H:%M} UTC.")
         _news(change)
     made = Credential(
         id=pk, tenant_id=old.tenant_id, kind=old.kind, name=old.name, environment_id=old.environment_id,
@@ -119,7 +119,7 @@ def _mark_deleted(change: Change, *, instance_id) -> Instance:
         instance.deleted_at = change.now()
         instance.save(update_fields=["deleted_at"])
         remove_receiver(instance.pk)
-        _noted(change, instance, DELETION, "Deleted; its credentials are revoked.")
+        noted(change, instance, DELETION, "Deleted; its credentials are revoked.")
         _news(change)
     return instance
 
@@ -213,20 +213,14 @@ def _made(change: Change, credential: Credential, told: str) -> Made:
     kept = stored(secret)
     credential.made_by_id, credential.prefix, credential.hash = change.context.user_id, kept["prefix"], kept["hash"]
     credential.save(force_insert=True)
-    _noted(change, credential, ADDITION, told)
+    noted(change, credential, ADDITION, told)
     return Made(Credential.objects.select_related("environment", "instance").get(pk=credential.pk), secret)
 
 
 def _revoke(change: Change, credential: Credential) -> None:
     credential.revoked_at, credential.revoked_by = change.now(), change.context.actor.name
     credential.save(update_fields=["revoked_at", "revoked_by"])
-    _noted(change, credential, CHANGE, "Revoked.")
-
-
-def _noted(change: Change, row, flag: int, told: str) -> None:
-    """Who did it, in the log that the administration keeps. A provisioner token is no account: the row says it."""
-    if change.context.user_id:
-        LogEntry.objects.log_actions(change.context.user_id, [row], flag, told, single_object=True)
+    noted(change, credential, CHANGE, "Revoked.")
 
 
 def _news(change: Change) -> None:
