@@ -58,10 +58,11 @@ def check(url: str) -> str:
     if _literal(host) is not None and not reachable(host):
         raise Unsafe("Its address is not a public one.")
     try:
-        if httpx.URL(url).port == 0:
-            raise ValueError
+        port = httpx.URL(url).port
     except (httpx.InvalidURL, ValueError):
         raise Unsafe("It is no address.") from None
+    if port is not None and not 0 < port < 65_536:
+        raise Unsafe("Its port is none.")
     return url
 
 

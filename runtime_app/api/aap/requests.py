@@ -16,16 +16,16 @@ THREAD, ACTION = 200, 200  # characters
 POLICY = "A policy denies this action here."
 
 
+TAKES = {"instance": "This takes an instance credential.", "provisioner": "This takes a provisioner token."}
+
+
 def caller(request, kind: str = "instance") -> Context:
     """Who calls. A credential of the other kind is known, and may not."""
     try:
         credential, context = doors.authenticate(request, "aap", kind)
     except NotSignedIn:
-        other = {"instance": "provisioner", "provisioner": "instance"}[kind]
-        doors.authenticate(request, "aap", other)
-        raise NotAuthorized(
-            f"This takes {'an instance credential' if kind == 'instance' else 'a provisioner token'}."
-        ) from None
+        doors.authenticate(request, "aap", "provisioner" if kind == "instance" else "instance")
+        raise NotAuthorized(TAKES[kind]) from None
     doors.limit(credential)
     return context
 
