@@ -13,6 +13,7 @@ from django.urls import path, re_path  # noqa: E402
 from console import live  # noqa: E402
 from runtime_app.api import waiting  # noqa: E402
 from runtime_app.api.aap import requests  # noqa: E402
+from runtime_app.api.v1 import urls as v1  # noqa: E402
 
 sockets = URLRouter(
     [
@@ -28,5 +29,5 @@ pages_and_sockets = ProtocolTypeRouter(
         "websocket": live.OwnOrigin(AuthMiddlewareStack(sockets), settings.ORIGINS),
     }
 )
-WAITS: list = [requests.WAIT]  # what agents elsewhere wait for, door by door
+WAITS: list = [requests.WAIT, *v1.WAITS]  # what agents elsewhere wait for, door by door
 application = waiting.Waiting(pages_and_sockets, WAITS)

@@ -136,16 +136,16 @@ def body(request: HttpRequest, limit: int = BODY):
     Raises InvalidInput: 415 for another content type or a compressed body, 413 before any of a large one is parsed,
     400 for what is no JSON, else 422.
     """
-    return canonical.parse(raw(request, limit), limit=limit)
+    return parsed(request, read(request, limit), limit)
 
 
-def raw(request: HttpRequest, limit: int = BODY) -> bytes:
-    """The bytes of this call's body: JSON by what it says of itself, not compressed, at most `limit`."""
+def parsed(request: HttpRequest, sent: bytes, limit: int = BODY):
+    """What was sent, if it is JSON by what it says of itself, and not compressed."""
     if request.content_type != "application/json":
         raise InvalidInput("The body is JSON: Content-Type: application/json.", reason="content_type")
     if request.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise InvalidInput("A compressed body is not taken.", reason="content_type")
-    return read(request, limit)
+    return canonical.parse(sent, limit=limit)
 
 
 def read(request: HttpRequest, limit: int = BODY) -> bytes:

@@ -42,13 +42,14 @@ log = logging.getLogger(__name__)
 
 class Answer(NamedTuple):
     """What a look gives. Not `final`: it is looked again when there is news of `topic`, the id of a Session or tenant,
-    until the call's time is over."""
+    and after `again` seconds, until the call's time is over."""
 
     status: int
     headers: list[tuple[str, str]]
     body: bytes
     final: bool = True
     topic: str = ""
+    again: float = AGAIN
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,8 @@ class Waiting:
 
 def wait_for(wait, scope, query) -> Callable | None:
     """How this call of this path is answered here, or None: it does not wait."""
+    if not any(name == b"authorization" for name, _ in scope["headers"]):
+        return None  # nobody waits without a credential
     if not isinstance(wait, Wait):
         return wait.answering(scope)
     return poll if scope["type"] == "http" and "wait" in query else None
@@ -139,7 +142,7 @@ class Call:
 async def poll(call: Call, receive, send) -> None:
     """Answer when there is something final, when the time is over, or with 401 when the credential ends."""
     holding = asyncio.ensure_future(_held(call))
-    gone = asyncio.ensure_future(_gone(receive))
+    gone = asyncio.ensure_future(until_gone(receive))
     try:
         await asyncio.wait({holding, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not gone.done():
@@ -172,7 +175,7 @@ async def _until(call: Call, left: float) -> Answer:
             left = ends - asyncio.get_running_loop().time()
             if answer.final or left <= 0:
                 return answer
-            await heard(ear, min(left, AGAIN))
+            await heard(ear, min(left, answer.again))
 
 
 async def heard(ear, longest: float) -> bool:
@@ -183,7 +186,8 @@ async def heard(ear, longest: float) -> bool:
         return False
 
 
-async def _gone(receive) -> None:
+async def until_gone(receive) -> None:
+    """Until the caller has gone."""
     while (await receive())["type"] not in ("http.disconnect", "websocket.disconnect"):
         pass
 

@@ -8,7 +8,7 @@ from .work import Run, Session
 
 
 class Event(models.Model):
-    """An append-only fact with its actor. `seq` counts without gaps in a Session: Session and seq are its key (R36), and
+    """An append-only fact with its actor. `seq` counts without gaps in a Session: Session and seq are its key (R36),
     in the database its primary key, so that `id` needs no index (migration 0007)."""
 
     id = models.BigAutoField(primary_key=True)

@@ -133,10 +133,16 @@ def _mine(change: Change, run_id, lease: int | None) -> Run:
 
 
 @transition("take_turn", "run_id")
-def take_turn(change: Change, *, run_id) -> Run:
+def take_turn(change: Change, *, run_id, key: str = "") -> Run:
     """Go on with a Run that is `queued`: its next Lease. One that runs already gives its turn to the caller, who is
-    the same Instance started anew. Raises NotFound, RunEnded, StaleRequest-free `InvalidResponse` while it waits."""
+    the same Instance started anew. The same `key` again takes no other turn.
+
+    Raises NotFound, RunEnded, InvalidResponse (`waiting`), IdempotencyConflict, Busy.
+    """
     run = _mine(change, run_id, None)
+    asked = {"run": str(run.pk)}
+    if key and earlier_call(change.context, key, "turn", asked):
+        return run
     if run.single or run.state == "waiting":
         raise InvalidResponse("This Run waits: read its Requests.", reason="waiting")
     if run.held_at:
@@ -144,6 +150,8 @@ def take_turn(change: Change, *, run_id) -> Run:
     run.state, run.lease_number, run.lease_until = "running", run.lease_number + 1, _lease()
     run.save(update_fields=["state", "lease_number", "lease_until"])
     change.note("run.running", run=run, lease=run.lease_number)
+    if key:
+        remember(change.context, key, "turn", asked, run.pk)
     return Run.objects.get(pk=run.pk)
 
 
