@@ -1,5 +1,6 @@
 """Actions that have no code here, as their tenant's admins describe them; an undescribed one is shown as such."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from fnmatch import fnmatchcase
@@ -52,15 +53,19 @@ def declared(tenant_id: UUID, name: str) -> Declared:
         return Declared(
             name, known.title, known.consequence, known.reversible, known.risky, known.version, deadline=known.deadline
         )
-    said = Registration.objects.filter(tenant_id=tenant_id)
-    fitting = [each for each in said if name == each.pattern or fnmatchcase(name, each.pattern)]
-    if not fitting:
+    best = fits(Registration.objects.filter(tenant_id=tenant_id), name)
+    if best is None:
         return Declared(name, name, consequence=UNREGISTERED, registered=False)
-    best = max(fitting, key=lambda each: (each.pattern == name, len(each.pattern)))
     return Declared(
         name, best.title, best.consequence, best.reversible, tuple(best.risky), changes=best.changes,
         failure_conclusive=best.failure_conclusive, deadline=best.deadline,
     )  # fmt: skip
+
+
+def fits(said: Iterable[Registration], name: str) -> Registration | None:
+    """The one of these that fits best. A name with a bracket or a star in it fits itself, too."""
+    fitting = [each for each in said if name == each.pattern or fnmatchcase(name, each.pattern)]
+    return max(fitting, key=lambda each: (each.pattern == name, len(each.pattern)), default=None)
 
 
 def described(action) -> dict:

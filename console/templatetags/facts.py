@@ -4,7 +4,7 @@ from django import template
 from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import mark_safe
 
-from runtime_app import canonical, visible
+from runtime_app import canonical, questions, visible
 
 register = template.Library()
 
@@ -71,9 +71,13 @@ def value_html(value):
 
 
 @register.simple_tag
-def answers(content):
-    """What a person answered, one row a value."""
-    return [row(leaf.path, leaf.value) for leaf in canonical.leaves(content)]
+def answers(content, schema=None, secrets=None):
+    """What a person answered, one row a value; of a secret, that it is one and what became of it (R12)."""
+    hidden = questions.secret(schema)
+    shown = {name: value for name, value in content.items() if name not in hidden}
+    rows = [row(leaf.path, leaf.value) for leaf in canonical.leaves(shown)] if shown else []
+    kept = secrets or {}
+    return rows + [{"path": name, "secret": kept.get(name, True)} for name in sorted(hidden & content.keys())]
 
 
 def _text(text: str):

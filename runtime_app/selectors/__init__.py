@@ -1,5 +1,6 @@
 """Reads for pages and API: scoped by tenant, bounded in queries, in order without OFFSET. They decide nothing."""
 
+from .agents import AgentsPage, agent_elsewhere, agents, registry, why_not_administer
 from .blockers import BlockerPage, blocker_page, blockers
 from .callbacks import callback_secrets
 from .cards import Card, card, chain
@@ -32,9 +33,10 @@ from .work import (
 )
 
 __all__ = [
-    "BlockerPage", "Card", "EffectPage", "Inbox", "Output", "Proposal", "RunPage", "SessionPage", "Shell",
-    "action_names", "behind", "blocker_page", "blockers", "callback_secrets", "card", "chain", "chunks", "decided",
-    "effect_page", "effects", "environments", "evidence_file", "files_named", "held_places", "inbox", "ledger",
-    "next_debt", "outputs", "places", "proposal", "provisioned_instance", "run_page", "runs", "schedules",
-    "session_page", "sessions", "shell", "terminal_result", "trace", "workers_alive",
+    "AgentsPage", "BlockerPage", "Card", "EffectPage", "Inbox", "Output", "Proposal", "RunPage", "SessionPage",
+    "Shell", "action_names", "agent_elsewhere", "agents", "behind", "blocker_page", "blockers", "callback_secrets",
+    "card", "chain", "chunks", "decided", "effect_page", "effects", "environments", "evidence_file", "files_named",
+    "held_places", "inbox", "ledger", "next_debt", "outputs", "places", "proposal", "provisioned_instance",
+    "registry", "run_page", "runs", "schedules", "session_page", "sessions", "shell", "terminal_result", "trace",
+    "why_not_administer", "workers_alive",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from django.urls import URLResolver, get_resolver
 
 from runtime_app import evidence_files, transitions
 from runtime_app.ids import uuid7
-from runtime_app.models import Blocker, EvidenceFile, Request, Run
+from runtime_app.models import Blocker, Credential, EvidenceFile, Registration, Request, Run
 from runtime_app.responses import Finding
 from tests import cast
 from tests.cast import House
@@ -28,6 +28,10 @@ class Stage:
     blocked: Run
     blocker: Blocker
     file: EvidenceFile
+    agent: cast.Elsewhere
+    credential: Credential
+    registration: Registration
+    proposal: Request
 
     def ids(self) -> dict[str, str]:
         """An id for each name that stands in a route."""
@@ -35,7 +39,8 @@ class Stage:
             "request_id": str(self.approval.pk), "session_id": str(self.approval.session_id),
             "run_id": str(self.approval.run_id), "effect_id": str(self.unknown.effect_id), "action": "deploy",
             "blocker_id": str(self.blocker.pk), "environment_id": str(self.house.staging.pk),
-            "file_id": str(self.file.pk),
+            "file_id": str(self.file.pk), "instance_id": str(self.agent.instance.pk),
+            "credential_id": str(self.credential.pk), "registration_id": str(self.registration.pk),
         }  # fmt: skip
 
     def addresses(self) -> list[str]:
@@ -51,6 +56,10 @@ class Stage:
             f"{root}runs/{self.unknown.run_id}/cancel/", f"{root}runs/{self.cancelled.pk}/cancel/",
             f"{root}effects/", f"{root}effects/?open={self.unknown.effect_id}",
             f"{root}effects/{self.unknown.effect_id}/", f"{root}blockers/", f"{root}blockers/{self.blocker.pk}/",
+            f"{root}agents/", f"{root}agents/?show=deleted", f"{root}agents/new/",
+            f"{root}agents/new/?agent={self.agent.instance.pk}", f"{root}actions/", f"{root}actions/new/",
+            f"{root}actions/{self.registration.pk}/", f"{root}requests/{self.proposal.pk}/",
+            f"{root}runs/{self.proposal.run_id}/",
             f"{root}environments/", f"{root}runs/{self.cancelled.pk}/result.json",
             f"{root}runs/{self.unknown.run_id}/trace.jsonl",
         ]  # fmt: skip
@@ -69,7 +78,13 @@ def everything(house: House) -> Stage:
     read = Run.objects.get
     blocker = Blocker.objects.get(run_id=job.pk)
     file = _file(house, unknown)
-    return Stage(house, question, approval, unknown, read(pk=lost.run_id), read(pk=job.pk), blocker, file)
+    agent = cast.elsewhere(house)
+    made = Credential.objects.get(instance=agent.instance)
+    described = Registration.objects.create(tenant=house.tenant, pattern="mail/*", title="Send a mail")
+    return Stage(
+        house, question, approval, unknown, read(pk=lost.run_id), read(pk=job.pk), blocker, file, agent, made,
+        described, agent.proposes(),
+    )  # fmt: skip
 
 
 def _file(house: House, asked: Request) -> EvidenceFile:
@@ -127,6 +142,11 @@ def form(name: str, stage: Stage) -> dict[str, str]:
         "release": common,
         "compensate": common,
         "evidence": common | {"finding": "unknown"},
+        "rotate": {"credential_id": str(uuid7()), "lives": "90"},
+        "credential_new": {"credential_id": str(uuid7()), "kind": "instance", "name": "billing", "api": "on",
+                           "environment": "staging", "lives": "90"},
+        "action_new": {"pattern": "rm/*", "title": "Remove", "minutes": "10", "changes": "on", "conclusive": "on"},
+        "action": {"pattern": "mail/*", "title": "Write a letter", "minutes": "5"},
         "supply": common | {"digest": stage.blocker.digest, "confirm": "production"},
         "begin": {"agent": "deployer", "environment": "staging", "message": "go", "start_id": str(uuid7())},
     }.get(name, {})

@@ -21,9 +21,11 @@ def test_the_routes_are_these_and_no_others():
     assert set(OF_ONE_THING) == {
         "request", "answer", "decision", "finding", "void", "session", "run", "cancel", "result", "trace", "effect",
         "evidence", "compensate", "file", "blocker", "supply", "hold", "release",
+        "agent_delete", "rotate", "revoke", "action", "action_remove",
     }  # fmt: skip
     assert set(TENANT) - set(OF_ONE_THING) == {
-        "inbox", "runs", "sessions", "begin", "effects", "blockers", "environments",
+        "inbox", "runs", "sessions", "begin", "effects", "blockers", "environments", "agents", "credential_new",
+        "actions", "action_new",
     }  # fmt: skip
 
 
