@@ -158,7 +158,7 @@ class Elsewhere:
         key = key or str(uuid7())
         asked = {"action": action, "arguments": arguments}
         ask = transitions.Ask("aap", action, arguments, **more)
-        return transitions.propose(self.context, key=key, ask=ask, asked=asked).request
+        return transitions.propose(self.context, key=key, ask=ask, title=action, asked=asked).request
 
     def dispatches(self, request: Request, key: str = "k", **more):
         return transitions.dispatch(self.context, request_id=request.pk, key=key, **more)

@@ -71,6 +71,18 @@ def value_html(value):
 
 
 @register.simple_tag
+def sent_with(sent: str) -> dict:
+    """What a remote agent sent beside the arguments: the server and the tool it named, and its context, leaf by leaf."""
+    if not sent:
+        return {}
+    parts = canonical.parse(sent)
+    named = {name: parts[name] for name in ("server", "tool") if isinstance(parts.get(name), str)}
+    context = parts.get("context")
+    leaves = canonical.leaves(context) if isinstance(context, dict) and context else []
+    return named | {"context": [row(leaf.path, leaf.value) for leaf in leaves]}
+
+
+@register.simple_tag
 def answers(content, schema=None, secrets=None):
     """What a person answered, one row a value; of a secret, that it is one and what became of it (R12)."""
     hidden = questions.secret(schema)
@@ -173,5 +185,8 @@ def finding_word(finding: str) -> str:
 
 
 @register.filter
-def source_word(source: str) -> str:
+def source_word(source: str, grade: str = "") -> str:
+    """Where it came from. What software says of its own work is never called a provider's (R25)."""
+    if grade == "claimed":
+        return {"reply": "reported by its agent", "statement": "claimed by its agent"}.get(source, source)
     return SOURCES.get(source, source)

@@ -56,6 +56,7 @@ def written(request, found):
 @in_tenant
 def remove(request, registration_id):
     if request.method != "POST":
+        permissions.find(Registration, request.context, registration_id)
         return redirect("actions", request.tenant.slug)
     try:
         with refusals(request, "unregister_action", registration_id):

@@ -4,9 +4,10 @@ from django.shortcuts import redirect
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_safe
 
-from runtime_app import selectors, transitions
+from runtime_app import permissions, selectors, transitions
 from runtime_app.errors import NotFound, SaysoError
 from runtime_app.ids import uuid7
+from runtime_app.models import Credential, Instance
 
 from .. import forms, setup_forms
 from ..pages import SeeOther, in_tenant, page
@@ -61,12 +62,13 @@ def shown_once(request, made):
     return page(request, "token.html", **facts)
 
 
-def posted(verb: str, target: str, read, say):
+def posted(verb: str, model, target: str, read, say):
     """A view that says one thing of one row, and shows everybody again."""
 
     @in_tenant
     def view(request, **ids):
         if request.method != "POST":
+            permissions.find(model, request.context, ids[target])
             return redirect("agents", request.tenant.slug)
         try:
             with refusals(request, verb, ids[target]):
@@ -92,6 +94,6 @@ def _rotate(request, said):
     return shown_once(request, transitions.rotate_credential(request.context, **said))
 
 
-rotate = posted("rotate_credential", "credential_id", setup_forms.rotation, _rotate)
-revoke = posted("revoke_credential", "credential_id", setup_forms.nothing, _revoke)
-delete = posted("delete_instance", "instance_id", setup_forms.nothing, _delete)
+rotate = posted("rotate_credential", Credential, "credential_id", setup_forms.rotation, _rotate)
+revoke = posted("revoke_credential", Credential, "credential_id", setup_forms.nothing, _revoke)
+delete = posted("delete_instance", Instance, "instance_id", setup_forms.nothing, _delete)

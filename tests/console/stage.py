@@ -113,7 +113,7 @@ def signs_in(user, **more):
 
 
 def routes() -> dict[str, str]:
-    """Every route of the console by its name, but the administration's: `/t/{slug}/runs/{run_id}/`."""
+    """Every route of the console by its name, but the administration's and those of software: `/t/{slug}/runs/{run_id}/`."""
     return dict(_walk(get_resolver(), "/"))
 
 
@@ -121,7 +121,7 @@ def _walk(resolver, root: str):
     for pattern in resolver.url_patterns:
         path = root + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", str(pattern.pattern))
         if isinstance(pattern, URLResolver):
-            if pattern.app_name != "admin":
+            if pattern.app_name != "admin" and not path.startswith("/api/"):
                 yield from _walk(pattern, path)
         else:
             yield pattern.name, path
