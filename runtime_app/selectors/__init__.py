@@ -1,6 +1,6 @@
 """Reads for pages and API: scoped by tenant, bounded in queries, in order without OFFSET. They decide nothing."""
 
-from .agents import AgentsPage, agent_elsewhere, agents, registry, why_not_administer
+from .agents import AgentsPage, agent_elsewhere, agents, registry
 from .blockers import BlockerPage, blocker_page, blockers
 from .callbacks import callback_secrets
 from .cards import Card, card, chain
@@ -18,7 +18,7 @@ from .output import Output, chunks, outputs
 from .places import behind, held_places
 from .proposals import Proposal, proposal, provisioned_instance
 from .results import terminal_result
-from .trace import trace
+from .trace import as_lines, trace
 from .waiting import Inbox, Shell, decided, inbox, shell, workers_alive
 from .work import (
     RunPage,
@@ -34,9 +34,9 @@ from .work import (
 
 __all__ = [
     "AgentsPage", "BlockerPage", "Card", "EffectPage", "Inbox", "Output", "Proposal", "RunPage", "SessionPage",
-    "Shell", "action_names", "agent_elsewhere", "agents", "behind", "blocker_page", "blockers", "callback_secrets",
-    "card", "chain", "chunks", "decided", "effect_page", "effects", "environments", "evidence_file", "files_named",
-    "held_places", "inbox", "ledger", "next_debt", "outputs", "places", "proposal", "provisioned_instance",
-    "registry", "run_page", "runs", "schedules", "session_page", "sessions", "shell", "terminal_result", "trace",
-    "why_not_administer", "workers_alive",
+    "Shell", "action_names", "agent_elsewhere", "agents", "as_lines", "behind", "blocker_page", "blockers",
+    "callback_secrets", "card", "chain", "chunks", "decided", "effect_page", "effects", "environments",
+    "evidence_file", "files_named", "held_places", "inbox", "ledger", "next_debt", "outputs", "places", "proposal",
+    "provisioned_instance", "registry", "run_page", "runs", "schedules", "session_page", "sessions", "shell",
+    "terminal_result", "trace", "workers_alive",
 ]  # fmt: skip

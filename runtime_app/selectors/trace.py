@@ -4,6 +4,7 @@ Whatever settled it passes. An Effect that nobody knows the outcome of has no li
 is incomplete, and so is that of a Run that has not ended.
 """
 
+import json
 from uuid import UUID
 
 from .. import states
@@ -43,6 +44,11 @@ def trace(run: Run) -> list[dict]:
     if run.state in states.ENDED:
         lines.append(_line(run, "session_end", run.ended_at, reason=run.state))
     return lines
+
+
+def as_lines(lines: list[dict]) -> str:
+    """As the file that `agentack check` reads."""
+    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
 
 def _asked(request: Request) -> list[dict]:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from agentack import cli as agentack
+from django.test import Client
 
 from runtime_app import selectors, transitions
 from runtime_app.models import Effect, Grant, Registration, Request, Run
@@ -24,7 +25,7 @@ def mailer(northgate):
 
 def judged(lines: list[dict], path) -> str:
     """PASS, FAIL or INCOMPLETE, by the exit status of `agentack check`, and what it printed."""
-    path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+    path.write_text(selectors.as_lines(lines))
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         status = agentack.main(["check", str(path)])
@@ -175,7 +176,10 @@ def test_the_page_offers_it_and_a_stranger_gets_nothing(northgate, harbour, mail
     olga = visitor(northgate.people["Olga"])
     address = f"/t/northgate/runs/{asked.run_id}/trace.jsonl"
     assert address in olga.get(f"/t/northgate/runs/{asked.run_id}/").content.decode()
+    signed = {"Authorization": f"Bearer {mailer.token}"}
+    mine = Client().get(f"/api/v1/runs/{asked.run_id}/trace", headers=signed)
     answer = olga.get(address)
+    assert mine.content == answer.content and mine["Content-Type"] == "application/x-ndjson"
     assert answer["Content-Type"] == "application/x-ndjson"
     assert [json.loads(line)["type"] for line in answer.content.splitlines()][-1] == "session_end"
     assert visitor(harbour.people["Mallory"]).get(address.replace("northgate", "harbour")).status_code == 404

@@ -2,9 +2,11 @@
 
 from typing import Annotated, Literal
 
+from django.http import HttpResponse
 from ninja import Query, Router
 
-from ... import transitions
+from ... import permissions, selectors, transitions
+from ...models import Run
 from ...selectors import outside
 from . import callers, documents
 from .bodies import Cancelled, Completed, Failed, Leased, NewRun, Nothing
@@ -17,6 +19,8 @@ router = Router(tags=["runs"], by_alias=True)
 State = Literal[
     "", "queued", "running", "waiting", "succeeded", "failed", "cancelled", "blocked", "ended"
 ]  # fmt: skip
+
+TRACE = {"responses": {200: {"content": {"application/x-ndjson": {"schema": {"type": "string"}}}}}}
 
 
 def whole(request, run_id, status: int = 200):
@@ -44,6 +48,13 @@ def list_runs(
 def read_run(request, id: str):
     """With everything it stopped at and did; once it ended, with its terminal result."""
     return whole(request, id)
+
+
+@router.get("/runs/{id}/trace", auth=callers.either, response=responses(str), openapi_extra=TRACE)
+def read_trace(request, id: str):
+    """What was asked, granted and done, one JSON object a line, for `agentack check`."""
+    lines = selectors.trace(permissions.find(Run, request.context, id))
+    return HttpResponse(selectors.as_lines(lines), content_type="application/x-ndjson")
 
 
 @router.post("/runs/{id}/turn", auth=callers.agent, response=responses(RunDoc))
