@@ -54,7 +54,7 @@ class Feed:
 async def follow(call: Call, cursor: str | None) -> AsyncIterator[Batch | None]:
     """What is new after the cursor, as long as the caller may see it; None after each silence. The first comes before
     anything is listened for: an error of the call itself."""
-    batch = await call.look(call.wait.read, cursor)
+    batch = await call.begin(call.wait.read, cursor)
     yield batch
     with watched(call.context), hub.listening(batch.topic, call.context.credential_id) as ear:
         await hub.stands()
@@ -92,7 +92,6 @@ async def stream(call: Call, receive, send) -> None:
 async def _tell(call: Call, send) -> None:
     begun, sent = False, 0
     try:
-        await call.authenticate()
         async with aclosing(follow(call, cursor_of(call))) as batches:
             async for batch in batches:
                 text = _framed(batch)
@@ -148,7 +147,6 @@ async def _push(call: Call, send) -> int:
     """Why it ended, as a close code."""
     sent = 0
     try:
-        await call.authenticate()
         async with aclosing(follow(call, cursor_of(call))) as batches:
             async for batch in batches:
                 if batch and batch.gap:

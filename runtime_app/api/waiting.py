@@ -29,7 +29,7 @@ from ..permissions import Context
 from . import doors
 
 LONGEST = 30  # seconds that one call waits at most
-AGAIN = 10  # seconds until the tables are looked at again without news: a lost push costs no more (R39)
+AGAIN = 30  # seconds until the tables are looked at again without news: a lost push costs no more (R39)
 PULSE = 1  # seconds between looks at whether the credentials of all who wait still live (R40)
 THREADS = 4  # that read for all who wait, each with one database connection while it reads
 MOST, MOST_OF_ONE = 10_000, 2_000  # calls that wait at once, here and of one credential
@@ -115,14 +115,20 @@ class Call:
         self.exchange = str(uuid4())
         self.context: Context | None = None
 
-    async def authenticate(self) -> Context:
-        """Raises NotSignedIn, TooMany."""
+    async def begin(self, look: Callable, *more):
+        """Find who calls, and look, by one reading. Raises NotSignedIn, TooMany, and what `look` does."""
         token = doors.bearer(self.headers.get("authorization", ""))
         address = doors.address_of(self.peer or "", self.headers.get("x-forwarded-for", ""))
         ask = {"scope": self.wait.scope, "kind": "instance", "address": address}
-        credential, self.context = await reads.own(lambda: credentials.authenticate(token, **ask))
-        doors.limit(credential)
-        return self.context
+        match, query = self.match, self.query
+
+        def read():
+            credential, context = credentials.authenticate(token, **ask)
+            doors.limit(credential)
+            return context, look(context, match, query, *more)
+
+        self.context, found = await reads.own(read)
+        return found
 
     async def look(self, look: Callable, *more):
         """What `look` says now; one reading for all who ask the same. NotSignedIn once the credential ended."""
@@ -155,15 +161,13 @@ async def poll(call: Call, receive, send) -> None:
 
 async def _held(call: Call) -> Answer:
     try:
-        left = seconds(call.query)
-        await call.authenticate()
-        return await _until(call, left)
+        return await _until(call, seconds(call.query))
     except SaysoError as error:
         return Answer(*call.wait.refuse(error, call.exchange))
 
 
 async def _until(call: Call, left: float) -> Answer:
-    answer = Answer(*await call.look(call.wait.look))
+    answer = Answer(*await call.begin(call.wait.look))
     if answer.final:
         return answer
     ends = asyncio.get_running_loop().time() + left
@@ -214,32 +218,28 @@ class Reads:
         self._coming: dict = {}  # readings that have not begun
 
     async def own(self, read: Callable):
-        return await self._done(self._threads.submit(_read, read))
+        """What only this caller asks."""
+        return await self.shared(object(), read)
 
     async def shared(self, same, read: Callable):
         with self._lock:
             if same not in self._coming:
-                self._coming[same] = self._threads.submit(self._begin, same, read)
+                self._coming[same] = self._threads.submit(self._read, same, read)
             future = self._coming[same]
-        return await self._done(future)
-
-    def _begin(self, same, read):
-        with self._lock:  # none joins a reading that has begun: it could have missed what they were woken for
-            del self._coming[same]
-        return _read(read)
-
-    async def _done(self, future):
         # shielded: one who goes away takes nothing from those who share
         return await asyncio.shield(asyncio.wrap_future(future))
 
-
-def _read(read: Callable):
-    try:
-        return read()
-    except (OperationalError, InterfaceError) as failed:
-        raise Busy("The database does not answer; nothing happened.", retry_after=1) from failed
-    finally:
-        connections.close_all()  # back to the pool: who waits holds none
+    def _read(self, same, read):
+        with self._lock:  # none joins a reading that has begun: it could have missed what they were woken for
+            del self._coming[same]
+        try:
+            return read()
+        except (OperationalError, InterfaceError) as failed:
+            connections.close_all()
+            raise Busy("The database does not answer; nothing happened.", retry_after=1) from failed
+        finally:
+            if not self._coming:  # back to the pool: who waits holds none
+                connections.close_all()
 
 
 reads = Reads()

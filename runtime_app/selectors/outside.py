@@ -64,12 +64,13 @@ def around(requests: list[Request]) -> list[Asked]:
     ids = [request.pk for request in requests]
     now = Request.objects.filter(pk__in=ids[:1]).values_list(Now(), flat=True).first()
     found = {request.pk: Asked(request, _stands(request, now)) for request in requests}
-    for response in Response.objects.filter(request_id__in=ids, spent_at=None).order_by("at", "id"):
-        if found[response.request_id].stands == "resolved":
-            found[response.request_id].response = response
-    for grant in Grant.objects.filter(request_id__in=ids):
+    resolved = [request.pk for request in requests if request.state == "resolved"]
+    approved = [request.pk for request in requests if request.outcome == "approved"]
+    for response in Response.objects.filter(request_id__in=resolved, spent_at=None).order_by("at", "id"):
+        found[response.request_id].response = response
+    for grant in Grant.objects.filter(request_id__in=approved):
         found[grant.request_id].grant = grant
-    for effect in Effect.objects.filter(request_id__in=ids):
+    for effect in Effect.objects.filter(request_id__in=approved):
         found[effect.request_id].effect = effect
     for each in found.values():
         each.effect = each.effect or (each.request.effect if each.request.kind == "wait_effect" else None)

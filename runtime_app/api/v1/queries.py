@@ -11,7 +11,7 @@ EventLimit = Annotated[int, Query(ge=1, le=500, description="At most so many.")]
 Wait = Annotated[
     str,
     Query(
-        pattern=r"^[1-9][0-9]{0,5}(s|m|h)$",
+        pattern=r"^[1-9][0-9]*(s|m|h)$",
         description="Wait for something at most so long, and 30 s: `30s`.",
     ),
 ]
