@@ -11,6 +11,9 @@ from django.conf import settings  # noqa: E402
 from django.urls import path, re_path  # noqa: E402
 
 from console import live  # noqa: E402
+from runtime_app.api import waiting  # noqa: E402
+from runtime_app.api.aap import requests  # noqa: E402
+from runtime_app.api.v1 import urls as v1  # noqa: E402
 
 sockets = URLRouter(
     [
@@ -19,10 +22,12 @@ sockets = URLRouter(
         re_path("", live.Nowhere.as_asgi()),
     ]
 )
-application = ProtocolTypeRouter(
+pages_and_sockets = ProtocolTypeRouter(
     {
         "http": pages,
         # scheme, host and port of the page must be ours: a page of elsewhere may not ride on a cookie
         "websocket": live.OwnOrigin(AuthMiddlewareStack(sockets), settings.ORIGINS),
     }
 )
+WAITS: list = [requests.WAIT, *v1.WAITS]  # what agents elsewhere wait for, door by door
+application = waiting.Waiting(pages_and_sockets, WAITS)

@@ -35,6 +35,7 @@ def demo(words: list[str]) -> None:
     if chosen.data:
         os.environ["SAYSO_DATA"] = os.path.abspath(chosen.data)
     os.environ.setdefault("SAYSO_AGENTS", "examples.harbor.agents")
+    os.environ.setdefault("SAYSO_WEBHOOK_LOOPBACK", "yes")  # what tries it runs on this machine
     cluster = start_postgres()
     settings = environ.read()
     from console.demo import main

@@ -39,6 +39,7 @@ def main(options: argparse.Namespace) -> None:
     password = kept_password(data)
     say("the people: two tenants, every role")
     seed.tenants(password)
+    tokens = kept_tokens(data, seed.tokens)
     harbor = f"http://127.0.0.1:{free_port()}"
     with Children() as children:
         say("the parts: Harbor, web, worker")
@@ -54,6 +55,8 @@ def main(options: argparse.Namespace) -> None:
             "runs": seed.stories(harbor),
             "requests": seed.requests(),
             "harbor": {"url": harbor},
+            "aap": {"base_url": f"{url}/api/aap", "provisioner_token": tokens["provisioner"]},
+            "api": {"base_url": f"{url}/api/v1", "instance_token": tokens["instance"]},
         }
         write(data / "demo.json", facts)
         print(table(facts), flush=True)
@@ -137,6 +140,14 @@ def kept_password(data: Path) -> str:
     return json.loads(path.read_text())
 
 
+def kept_tokens(data: Path, make) -> dict[str, str]:
+    """The same at every start, for each data folder."""
+    path = data / "demo-tokens"
+    tokens = make(json.loads(path.read_text()) if path.exists() else {})
+    write(path, tokens)
+    return tokens
+
+
 def write(path: Path, facts) -> None:
     """Whole or not at all, and for its owner's eyes only."""
     half = path.with_name(path.name + ".new")
@@ -156,6 +167,7 @@ def table(facts: dict) -> str:
     for run in facts["runs"]:
         kind = waiting.get(run["id"], "nothing pending")
         lines.append(f"  {run['story']:<12} {kind:<16} /t/{run['tenant']}/runs/{run['id']}/")
+    lines += ["", f"  agents elsewhere: {facts['aap']['base_url']} and {facts['api']['base_url']}; tokens in demo.json"]
     return "\n".join([*lines, "", f"  Harbor: {facts['harbor']['url']}/log    Ctrl-C ends everything", ""])
 
 

@@ -199,6 +199,20 @@ VARIABLES = [
         whole(1, 3650),
     ),
     Variable(
+        "SAYSO_REMOTE_LEASE_SECONDS",
+        "60",
+        "How long a Run of an agent elsewhere is its own without a heartbeat.",
+        "seconds, 1 to 3600",
+        seconds(1, 3600),
+    ),
+    Variable(
+        "SAYSO_WEBHOOK_LOOPBACK",
+        "no",
+        "Notifications may go to this machine's loopback, by http too. For development and tests only.",
+        "yes or no",
+        yes_or_no,
+    ),
+    Variable(
         "SAYSO_RUN_BARE",
         "no",
         "Agents' commands run without walls, as the worker's user, and may outlive a cancel. Never where agents or "

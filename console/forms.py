@@ -119,15 +119,17 @@ def fields(request, files: str = ""):
     return post
 
 
-def typed(post) -> dict[str, list[str]]:
-    """What was typed, to be shown again after a refusal; a text too long to be a field's is let go."""
-    return {name: texts for name, texts in post.lists() if name not in CALM and sum(map(len, texts)) <= 60_000}
+def typed(post, schema=None) -> dict[str, list[str]]:
+    """What was typed, to be shown again after a refusal; a text too long to be a field's is let go, and so is what the
+    form's `schema` calls secret (R12)."""
+    gone = CALM | questions.secret(schema)
+    return {name: texts for name, texts in post.lists() if name not in gone and sum(map(len, texts)) <= 60_000}
 
 
-def written(post) -> list[tuple[str, str]]:
+def written(post, schema=None) -> list[tuple[str, str]]:
     """The words and choices of a form that came too late, by name: whoever wrote them may copy them."""
     carried = {"response_id", "session", "digest", "decision", "recovery"}
-    found = typed(post)
+    found = typed(post, schema)
     return [(name, text) for name in found if name not in carried for text in found[name] if text.strip()]
 
 

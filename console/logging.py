@@ -14,6 +14,7 @@ LOGGING = {
         "django": {"handlers": []},  # to the root alone
         "django.security.DisallowedHost": {"level": "CRITICAL"},  # every scanner of the internet makes some
         "daphne": {"level": "WARNING"},
+        "httpx": {"level": "WARNING"},  # it would name the addresses of agents' receivers
         "procrastinate": {"level": "WARNING"},
     },
 }

@@ -39,6 +39,7 @@ INSTALLED_APPS = [
     "pgtrigger",
 ]
 MIDDLEWARE = [
+    "runtime_app.api.doors.Exchanges",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",

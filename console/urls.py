@@ -1,8 +1,22 @@
 from django.urls import include, path
 
-from console.views import account, blockers, effects, environments, inbox, requests, runs, schedules, sessions
+from console.views import (
+    account,
+    actions,
+    agents,
+    blockers,
+    effects,
+    environments,
+    inbox,
+    requests,
+    runs,
+    schedules,
+    sessions,
+)
 from runtime_app import admin
 from runtime_app.api import callbacks
+from runtime_app.api.aap import urls as aap
+from runtime_app.api.v1 import urls as v1
 
 tenant = [
     path("inbox/", inbox.show, name="inbox"),
@@ -18,6 +32,7 @@ tenant = [
     path("runs/<str:run_id>/", runs.show, name="run"),
     path("runs/<str:run_id>/cancel/", runs.cancel, name="cancel"),
     path("runs/<str:run_id>/result.json", runs.result, name="result"),
+    path("runs/<str:run_id>/trace.jsonl", runs.trace, name="trace"),
     path("blockers/", blockers.index, name="blockers"),
     path("blockers/<str:blocker_id>/", blockers.show, name="blocker"),
     path("blockers/<str:blocker_id>/supply/", blockers.supply, name="supply"),
@@ -27,6 +42,15 @@ tenant = [
     path("environments/", environments.index, name="environments"),
     path("environments/<str:environment_id>/hold/", environments.hold, name="hold"),
     path("environments/<str:environment_id>/release/", environments.release, name="release"),
+    path("agents/", agents.index, name="agents"),
+    path("agents/new/", agents.new, name="credential_new"),
+    path("agents/<str:instance_id>/delete/", agents.delete, name="agent_delete"),
+    path("credentials/<str:credential_id>/rotate/", agents.rotate, name="rotate"),
+    path("credentials/<str:credential_id>/revoke/", agents.revoke, name="revoke"),
+    path("actions/", actions.index, name="actions"),
+    path("actions/new/", actions.new, name="action_new"),
+    path("actions/<str:registration_id>/", actions.edit, name="action"),
+    path("actions/<str:registration_id>/remove/", actions.remove, name="action_remove"),
     path("effects/", effects.index, name="effects"),
     path("effects/<str:effect_id>/", effects.show, name="effect"),
     path("effects/<str:effect_id>/evidence/", effects.state, name="evidence"),
@@ -42,6 +66,8 @@ urlpatterns = [
     path("health/", account.health, name="health"),
     path("t/<slug:slug>/", include(tenant)),
     path("callbacks/<slug:slug>/<str:action>/", callbacks.receive, name="callback"),
+    path("api/aap/", include(aap)),
+    path("api/v1/", include(v1)),
     path("admin/", admin.site.urls),
 ]
 

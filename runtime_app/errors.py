@@ -94,14 +94,14 @@ class InvalidResponse(SaysoError):
 
 
 class InvalidInput(SaysoError):
-    """R15: what was sent cannot be accepted. `unparsable` gives 400, `too_large` gives 413."""
+    """R15: what was sent cannot be accepted. `unparsable` gives 400, `too_large` 413, `content_type` 415."""
 
     code, status = "invalid_input", 422
     default = "What was sent cannot be accepted."
 
     def __init__(self, message: str | None = None, *, reason: str | None = None, **facts):
         super().__init__(message, reason=reason, **facts)
-        self.status = {"unparsable": 400, "too_large": 413}.get(reason, 422)
+        self.status = {"unparsable": 400, "too_large": 413, "content_type": 415}.get(reason, 422)
 
 
 class CursorInvalid(SaysoError):

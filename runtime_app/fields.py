@@ -59,6 +59,8 @@ def legal(each: Field, value: Any) -> Any:
     match each.kind:
         case "text" | "long":
             return _text(each, value)
+        case "secret":
+            return _secret(each, value)
         case "date":
             return _day(value)
         case "integer" | "number":
@@ -79,6 +81,15 @@ def _text(each: Field, value: Any) -> str:
     if len(value) > most:
         raise Wrong(f"Must have {most:,} characters or fewer; it has {len(value):,}.")
     return value
+
+
+def _secret(each: Field, value: Any) -> str:
+    """As a text; what is wrong with it says nothing about it, its length included (R12)."""
+    try:
+        return _text(each, value)
+    except Wrong:
+        low, high = each.limits.get("minLength", 0), each.limits["maxLength"]
+        raise Wrong(f"Must be a text of {low:,} to {high:,} characters.") from None
 
 
 def _day(value: Any) -> str:
@@ -131,6 +142,8 @@ def typed(each: Field, texts: list[str]) -> Any:
     match each.kind:
         case "text" | "long":
             return texts[0].replace("\r\n", "\n")
+        case "secret":
+            return texts[0]
         case "date":
             return texts[0].strip()
         case "integer" | "number":

@@ -15,10 +15,10 @@ log = logging.getLogger(__name__)
 
 
 class Ear:
-    """One subscriber's topic: an Event that stays set until it is waited for. What is new, the tables say."""
+    """One subscriber's topics: an Event that stays set until it is waited for. What is new, the tables say."""
 
-    def __init__(self, topic: str):
-        self.topic = topic
+    def __init__(self, topics: tuple[str, ...]):
+        self.topics = topics
         self._heard = asyncio.Event()
 
     async def wait(self) -> None:
@@ -37,7 +37,7 @@ class Ear:
 
 
 class Hub:
-    """Topics are the ids of Sessions and of tenants, as text."""
+    """Topics are the ids of Sessions, of tenants and of credentials, as text."""
 
     def __init__(self):
         self._ears: dict[str, set[Ear]] = {}
@@ -48,27 +48,29 @@ class Hub:
         self._turns = asyncio.Lock()
         self.wakes = 0  # a read begun before a wake must not be shared after it
 
-    def subscribe(self, topic) -> Ear:
+    def subscribe(self, *topics) -> Ear:
         """Listen from now on. Read the tables after this call, never before it, or a commit between is missed."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self._ears, self._task, self._loop, self._stands = {}, None, loop, asyncio.Event()
             self._line, self._turns = None, asyncio.Lock()
-        ear = Ear(str(topic))
-        self._ears.setdefault(ear.topic, set()).add(ear)
+        ear = Ear(tuple(map(str, topics)))
+        for topic in ear.topics:
+            self._ears.setdefault(topic, set()).add(ear)
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._listen())
         return ear
 
     def unsubscribe(self, ear: Ear) -> None:
-        ears = self._ears.get(ear.topic, set())
-        ears.discard(ear)
-        if not ears:
-            self._ears.pop(ear.topic, None)
+        for topic in ear.topics:
+            ears = self._ears.get(topic, set())
+            ears.discard(ear)
+            if not ears:
+                self._ears.pop(topic, None)
 
     @contextmanager
-    def listening(self, topic) -> Iterator[Ear]:
-        ear = self.subscribe(topic)
+    def listening(self, *topics) -> Iterator[Ear]:
+        ear = self.subscribe(*topics)
         try:
             yield ear
         finally:

@@ -7,13 +7,28 @@ from dataclasses import dataclass
 from functools import cached_property
 from uuid import UUID
 
+from django.contrib.auth import get_user_model
 from django.db import connection
 from django.db.models import Q
 
 from . import statements
-from .errors import NotAuthorized, NotFound
+from .errors import NotAuthorized, NotFound, NotSignedIn
 from .ids import parse_id
-from .models import Environment, Instance, Membership, Request, Response, Role, Run, Tenant
+from .models import (
+    Credential,
+    Effect,
+    Environment,
+    Event,
+    Instance,
+    Membership,
+    Now,
+    Request,
+    Response,
+    Role,
+    Run,
+    Session,
+    Tenant,
+)
 
 
 @dataclass(frozen=True)
@@ -31,6 +46,7 @@ class Context:
 
     tenant_id: UUID
     actor: Actor
+    credential_id: UUID | None = None  # of an agent elsewhere
 
     @cached_property
     def user_id(self) -> int | None:
@@ -83,8 +99,11 @@ def memberships(user):
 
 
 def visible(model, context: Context):
-    """The rows of `model` that the caller may see: a query to build on. Every member may view."""
+    """The rows of `model` that the caller may see: a query to build on. Every member may view; an agent elsewhere sees
+    what is its own, while its credential lives."""
     rows = model.objects.filter(tenant_id=context.tenant_id)
+    if context.credential_id:
+        return rows.filter(tenant_id__in=_live(context).values("tenant_id"), **_own(model, context.actor.id))
     if context.actor.kind != "person":
         return rows
     return rows.filter(
@@ -108,10 +127,37 @@ def seen(model, context: Context, where: str, *values):
     return statements.first(model, f"where tenant_id = %s and {where}", context.tenant_id, *values)
 
 
+def _live(context: Context):
+    unexpired = Q(expires_at=None) | Q(expires_at__gt=Now())
+    return Credential.objects.filter(
+        unexpired, pk=context.credential_id, tenant_id=context.tenant_id, revoked_at=None, instance__deleted_at=None
+    )
+
+
+_OWN = {
+    Session: "instance_id", Run: "instance_id", Request: "run__instance_id", Effect: "run__instance_id",
+    Event: "session__instance_id",
+}  # fmt: skip
+_OWN |= {Instance: "provisioner_id"}  # a provisioner token's: the Instances it made
+
+
+def _own(model, instance_id: str) -> dict[str, str]:
+    """What of this table is an Instance's own. Other tables are not an agent's to see at all."""
+    return {_OWN[model]: instance_id} if model in _OWN else {"pk": UUID(int=0)}
+
+
+def still_live(context: Context) -> None:
+    """NotSignedIn unless the caller's credential lives now: asked after the last lock (R06)."""
+    if not _live(context).exists():
+        raise NotSignedIn("This credential was revoked, or it expired.")
+
+
 def find(model, context: Context, id):
     """The one row with this id that the caller may see, by one query. Unknown, foreign, no id: NotFound (R07)."""
     # text that is no id is looked for all the same, under an id that nothing has: same query, same time
-    row = seen(model, context, "id = %s", parse_id(id) or UUID(int=0))
+    pk = parse_id(id) or UUID(int=0)
+    elsewhere = context.credential_id is not None
+    row = visible(model, context).filter(pk=pk).first() if elsewhere else seen(model, context, "id = %s", pk)
     if row is None:
         raise NotFound
     return row
@@ -160,7 +206,10 @@ def stakes(request: Request, policy: dict | None = None) -> dict[int, str]:
     if policy["allow_stake"] and not Environment.objects.filter(pk=request.environment_id, protected=True).exists():
         return {}
     run = Run.objects.select_related("instance", "schedule").get(pk=request.run_id)
-    found = {run.instance.owner_id: "you own the agent that asks"}
+    made = Q(instance_id=run.instance_id) | Q(pk=run.instance.provisioner_id)
+    makers = [] if run.hosted else Credential.objects.filter(made).values_list("made_by", flat=True)
+    found = {user_id: "you made the credential of the agent that asks" for user_id in makers}
+    found[run.instance.owner_id] = "you own the agent that asks"
     if run.schedule_id:
         found[run.schedule.set_by_id] = "you set the schedule of this job"
     if run.initiator_id:
@@ -219,6 +268,30 @@ def may_operate(context: Context, environment_id: UUID, held: Roles | None = Non
     if context.actor.kind == "person" and (held or roles(context)).has("operator", environment_id):
         return None
     return NotAuthorized("You may not start or cancel Runs here: that takes the role operator.", permission="operator")
+
+
+def may_administer(context: Context) -> NotAuthorized | None:
+    """Why the caller may not change what this tenant is set up with, or None. Whoever administers the installation may:
+    they give the roles."""
+    if _administers_installation(context) or context.actor.kind == "person" and roles(context).has("admin"):
+        return None
+    return NotAuthorized("You may not set this tenant up: that takes the role admin.", permission="admin")
+
+
+def administered(model, context: Context, id):
+    """The one row with this id of what a tenant is set up with, to be changed. NotFound, NotAuthorized."""
+    if not _administers_installation(context):
+        found = find(model, context, id)
+    elif (found := model.objects.filter(tenant_id=context.tenant_id, pk=parse_id(id)).first()) is None:
+        raise NotFound
+    if refused := may_administer(context):
+        raise refused
+    return found
+
+
+def _administers_installation(context: Context) -> bool:
+    accounts = get_user_model().objects.filter(pk=context.user_id, is_active=True, is_superuser=True)
+    return context.actor.kind == "person" and accounts.exists()
 
 
 def may_void(context: Context, request: Request, held: Roles | None = None) -> NotAuthorized | None:

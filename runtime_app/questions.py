@@ -5,14 +5,15 @@ A form is ``{"type": "object", "properties": {…}, "required": […]}``. A prop
     text      {"type": "string"}, with minLength, maxLength
     long      {"type": "string", "format": "long"}, several lines, the same limits
     date      {"type": "string", "format": "date"}, ``2026-12-14``
+    secret    {"type": "string", "format": "password"} or "writeOnly": true, the same limits, no default (R12)
     integer   {"type": "integer"}, with minimum, maximum
     number    {"type": "number"}, with minimum, maximum
     boolean   {"type": "boolean"}
     choice    {"enum": [scalars]} or {"oneOf": [{"const": scalar, "title": label}, …]}
     several   {"type": "array", "items": a choice}, with minItems, maxItems; each at most once
 
-with title, description (the hint) and default. Anything else is refused, `$ref` and patterns among it. Secret fields
-(R12) are not accepted yet. Columns may reorder an object's keys, so a checked form says its order in ``order``.
+with title, description (the hint) and default. Anything else is refused, `$ref` and patterns among it, and a field that
+is named as a secret and is none. Columns may reorder an object's keys, so a checked form says its order in ``order``.
 """
 
 import re
@@ -33,22 +34,24 @@ RESERVED = frozenset({"response_id", "session", "message", "csrfmiddlewaretoken"
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _SECRET_NAME = re.compile(r"(?i)(current[_-]|new[_-])?(password|passwd|passphrase)|one[_-]?time[_-]?code|otp|cvc|cvv")
-_SECRET_KEYWORDS = frozenset({"secret", "writeOnly", "x-secret"})
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 _COMMON = frozenset({"type", "title", "description", "default"})
 _LIMITS = {
     "text": ("minLength", "maxLength"),
     "long": ("minLength", "maxLength"),
+    "secret": ("minLength", "maxLength"),
     "integer": ("minimum", "maximum"),
     "number": ("minimum", "maximum"),
     "several": ("minItems", "maxItems"),
 }
 _EXTRA = {"text": {"format"}, "long": {"format"}, "date": {"format"}, "several": {"items", "uniqueItems"}}
+_EXTRA |= {"secret": {"format", "writeOnly"}}
 _MISSING = {
     "text": "Enter an answer.",
     "long": "Enter an answer.",
     "date": "Enter a date.",
+    "secret": "Enter it.",
     "integer": "Enter a whole number.",
     "number": "Enter a number.",
     "several": "Choose at least one.",
@@ -80,6 +83,11 @@ def fields(schema: Any) -> list[Field]:
     if len(order) != len(properties):
         raise InvalidInput("`order` names every field once.")
     return [_field(name, properties[name], name in required) for name in order]
+
+
+def secret(schema: Any) -> set[str]:
+    """The names of the secret fields of a checked form (R12)."""
+    return {name for name, each in (schema or {}).get("properties", {}).items() if each.get("format") == "password"}
 
 
 def accept(schema: Any, values: Any) -> dict:
@@ -121,9 +129,9 @@ def _field(name: str, given: Any, required: bool) -> Field:
     if name in RESERVED:
         raise InvalidInput(f"A field cannot be named {where}; the form itself uses {', '.join(sorted(RESERVED))}.")
     given = _object(given, where)
-    if _SECRET_NAME.fullmatch(name) or _SECRET_KEYWORDS & given.keys() or given.get("format") == "password":
-        raise InvalidInput(f"{where} asks for a secret; secret fields are not accepted yet.")
     kind = _kind(given, where)
+    if _SECRET_NAME.fullmatch(name) and kind != "secret":
+        raise InvalidInput(f'{where} asks for a secret: give it "format": "password", and it is kept as one.')
     limits = _LIMITS.get(kind, ())
     form = {"enum", "oneOf"} if kind == "choice" else _EXTRA.get(kind, set())
     _only(given, _COMMON | form | set(limits), where)
@@ -140,6 +148,10 @@ def _field(name: str, given: Any, required: bool) -> Field:
 
 
 def _kind(given: dict, where: str) -> str:
+    if given.get("writeOnly", True) is not True or "default" in given and _is_secret(given):
+        raise InvalidInput(f"{where}: a secret is writeOnly, and has no default.")
+    if _is_secret(given) and given.get("type") == "string" and given.get("format", "password") == "password":
+        return "secret"
     if "enum" in given or "oneOf" in given:
         return "choice"
     match given.get("type"), given.get("format"):
@@ -152,6 +164,10 @@ def _kind(given: dict, where: str) -> str:
         case "array", None:
             return "several"
     raise InvalidInput(f"{where} has no type this form knows: string, integer, number, boolean, enum, oneOf or array.")
+
+
+def _is_secret(given: dict) -> bool:
+    return "writeOnly" in given or given.get("format") == "password"
 
 
 def _choices(given: dict, kind: str, where: str) -> list[Choice]:
@@ -211,7 +227,7 @@ def _limits(given: dict, kind: str, names: tuple[str, ...], where: str) -> dict:
         if most is not None and not 0 <= limit <= most:
             raise InvalidInput(f"{where}: {name} is from 0 to {most:,}.")
         limits[name] = _number(limit, where)
-    if kind in ("text", "long"):
+    if kind in ("text", "long", "secret"):
         limits.setdefault("maxLength", TEXT)
     low, high = (limits.get(name) for name in names or ("", ""))
     if low is not None and high is not None and exact(low) > exact(high):
@@ -237,6 +253,8 @@ def _property(made: Field) -> dict:
             written_as = {"type": "array", "items": _listed(made.choices), "uniqueItems": True}
         case "text":
             written_as = {"type": "string"}
+        case "secret":
+            written_as = {"type": "string", "format": "password"}
         case "long" | "date":
             written_as = {"type": "string", "format": made.kind}
         case _:

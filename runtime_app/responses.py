@@ -9,9 +9,9 @@ from .ids import uuid7
 
 @dataclass(frozen=True)
 class Answer:
-    """To a `wait_user`: typed values that satisfy its schema."""
+    """To a `wait_user`: typed values that satisfy its schema. Some may be secret, so it does not print them (R12)."""
 
-    values: dict[str, Any]
+    values: dict[str, Any] = field(repr=False)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from django.db import DatabaseError, InterfaceError, OperationalError, connectio
 
 from . import jobs, transitions
 from .actions import NotSent, Reply
+from .deliveries import Deliveries
 from .errors import Busy, LeaseLost, RunEnded, SaysoError
 from .events import WORK
 from .failpoints import failpoint
@@ -78,6 +79,7 @@ class Worker:
             "effect": Line(transitions.intend, self._dispatch, self._has_room_to_send, several=True),
             "probe": Line(transitions.recovering, self._recover, self._has_room_to_send, several=True),
         }
+        self.deliveries = Deliveries(self.call)
         self.domain = ThreadPoolExecutor(DOMAIN_THREADS, "domain")
         self.pulse = ThreadPoolExecutor(1, "pulse")  # a Lease must not lapse because the others wait for a lock
         self.providers = ThreadPoolExecutor(settings.SAYSO_WORKER_TURNS, "provider")
@@ -91,7 +93,8 @@ class Worker:
             asyncio.get_running_loop().add_signal_handler(number, self.stop)
         await self.beat()
         claiming = [asyncio.create_task(self._claims(line)) for line in self.lines.values()]
-        beside = [asyncio.create_task(each()) for each in (self._beats, self._listen, self._looks, self._sweeps)]
+        beside = (self._beats, self._listen, self._looks, self._sweeps, self.deliveries.run)
+        beside = [asyncio.create_task(each()) for each in beside]
         log.info("worker %s is looking for work", self.name)
         await self.stopped.wait()
         leaving = asyncio.create_task(self._leave(claiming))
@@ -320,6 +323,8 @@ class Worker:
         word, _, run_id = payload.partition(" ")
         if word == "cancel":
             self._drop_soon(UUID(run_id))
+        elif word == "delivery":
+            self.deliveries.news.set()
         elif line := self.lines.get(word):
             line.hear()
 

@@ -10,10 +10,22 @@ from datetime import timedelta
 from django.contrib.auth import get_user_model
 from pydantic import BaseModel
 
-from runtime_app import permissions, transitions
+from runtime_app import credentials, permissions, transitions
 from runtime_app.actions import Action, Committed, NotCommitted, Unknown, register
 from runtime_app.ids import uuid7
-from runtime_app.models import Effect, Environment, Instance, Membership, Now, Policy, Request, Role, Run, Tenant
+from runtime_app.models import (
+    Credential,
+    Effect,
+    Environment,
+    Instance,
+    Membership,
+    Now,
+    Policy,
+    Request,
+    Role,
+    Run,
+    Tenant,
+)
 from runtime_app.responses import Answer, Approve, Deny, Finding, Recover, Resume
 
 PASSWORD = "correct horse battery"
@@ -127,6 +139,48 @@ class House:
         return Request.objects.get(effect_id=effect.pk, state="pending")
 
 
+@dataclass
+class Elsewhere:
+    """An agent elsewhere: an Instance in one Environment, with a live credential that Ann made."""
+
+    house: House
+    instance: Instance
+    token: str
+    context: permissions.Context
+
+    def begins(self, message: str = "go", key: str | None = None, **more) -> Run:
+        return transitions.begin(self.context, key=key or str(uuid7()), message=message, **more)
+
+    def asks(self, run: Run, wait, lease: int = 1) -> Request:
+        return transitions.raise_request(self.context, run_id=run.pk, lease=lease, wait=wait)
+
+    def proposes(self, action: str = "mail/send", arguments: str = '{"to":"a@b.c"}', key: str | None = None, **more):
+        key = key or str(uuid7())
+        asked = {"action": action, "arguments": arguments}
+        ask = transitions.Ask("aap", action, arguments, **more)
+        return transitions.propose(self.context, key=key, ask=ask, title=action, asked=asked).request
+
+    def dispatches(self, request: Request, key: str = "k", **more):
+        return transitions.dispatch(self.context, request_id=request.pk, key=key, **more)
+
+    def reports(self, request: Request, status: str = "succeeded", **more):
+        return transitions.report(self.context, request_id=request.pk, status=status, **more)
+
+
+def elsewhere(house: House, agent: str = "mailer", environment: str = "staging") -> Elsewhere:
+    where = getattr(house, environment)
+    instance = Instance.objects.create(
+        tenant=house.tenant, agent=agent, environment=where, owner=house.people.get("Omar") or house.people["Max"],
+        hosted=False,
+    )
+    token = credentials.token("instance")
+    made = Credential.objects.create(
+        tenant=house.tenant, kind="instance", name=agent, environment=where, instance=instance, scopes=["aap", "api"],
+        made_by=house.people.get("Ann") or house.people["Max"], **credentials.stored(token),
+    )  # fmt: skip
+    return Elsewhere(house, instance, token, credentials.context_of(made))
+
+
 def deployment(version: str = "0.8.8", service: str = "card-api", key: str = "d", claim: str = "", **more):
     return transitions.Ask(key, "deploy", f'{{"service":"{service}","version":"{version}"}}', claim, **more)
 
@@ -174,7 +228,9 @@ def assemble() -> tuple[House, House]:
     harbour.join("Jo", "responder")
     for each, owner in ((northgate, "Omar"), (harbour, "Max")):
         for environment in (each.staging, each.production):
-            Instance.objects.create(tenant=each.tenant, agent="deployer", environment=environment, owner=each.people[owner])
+            Instance.objects.create(
+                tenant=each.tenant, agent="deployer", environment=environment, owner=each.people[owner]
+            )
     return northgate, harbour
 
 

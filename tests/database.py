@@ -160,3 +160,20 @@ class Clock:
 
     def reset(self) -> None:
         self.connection.execute("UPDATE sayso_test_clock SET ahead = '0'")
+
+
+def everything() -> str:
+    """Every row of every table, as text; what is bytes there, as its text too."""
+    from django.db import connection
+
+    found = []
+    with connection.cursor() as cursor:
+        cursor.execute(TABLES)
+        for (table,) in cursor.fetchall():
+            cursor.execute(sql.SQL("SELECT * FROM {}").format(sql.Identifier(table)))
+            found += [_legible(value) for row in cursor.fetchall() for value in row]
+    return "\n".join(found)
+
+
+def _legible(value) -> str:
+    return bytes(value).decode(errors="replace") if isinstance(value, bytes | memoryview) else str(value)

@@ -18,7 +18,7 @@ WORDS = {
     "run.waiting": "Stopped, waiting",
     "run.held": "Held: the installation’s data began a new life",
     "run.released": "Released by a person",
-    "run.cancelling": "Cancel asked for; its worker is stopping",
+    "run.cancelling": "Cancel asked for; it has to stop",
     "run.succeeded": "Succeeded",
     "run.failed": "Failed",
     "run.cancelled": "Cancelled",
@@ -42,6 +42,7 @@ WORDS = {
     "blocker.supplied": "What it lacked was given for the next run",
     "schedule.paused": "The schedule was paused",
     "schedule.unpaused": "The schedule was started again",
+    "secret.acknowledged": "It has its secret answer, which is destroyed here",
     "environment.held": "The environment was held",
     "environment.released": "The environment was released",
 }
@@ -64,9 +65,11 @@ def told(event):
             return format_html("Grant made for <code>{}</code>", canonical.fingerprint(data["digest"]))
         case "effect.prepared":
             return format_html("Effect prepared: <code>{}</code>", shown(data.get("action", "")))
+        case "run.running" if event.actor_kind != "system":
+            return "Its turn began"
         case "evidence.added":
             said = f"{data.get('grade', '').capitalize()}: {finding_word(data.get('finding', '')).lower()}"
-            return format_html("{}, {}", said, source_word(data.get("source", "")))
+            return format_html("{}, {}", said, source_word(data.get("source", ""), data.get("grade", "")))
     return WORDS.get(event.kind, event.kind)
 
 

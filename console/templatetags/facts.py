@@ -4,7 +4,7 @@ from django import template
 from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import mark_safe
 
-from runtime_app import canonical, visible
+from runtime_app import canonical, questions, visible
 
 register = template.Library()
 
@@ -71,9 +71,25 @@ def value_html(value):
 
 
 @register.simple_tag
-def answers(content):
-    """What a person answered, one row a value."""
-    return [row(leaf.path, leaf.value) for leaf in canonical.leaves(content)]
+def sent_with(sent: str) -> dict:
+    """What a remote agent sent beside the arguments: server, tool, and its context, leaf by leaf."""
+    if not sent:
+        return {}
+    parts = canonical.parse(sent)
+    named = {name: parts[name] for name in ("server", "tool") if isinstance(parts.get(name), str)}
+    context = parts.get("context")
+    leaves = canonical.leaves(context) if isinstance(context, dict) and context else []
+    return named | {"context": [row(leaf.path, leaf.value) for leaf in leaves]}
+
+
+@register.simple_tag
+def answers(content, schema=None, secrets=None):
+    """What a person answered, one row a value; of a secret, that it is one and what became of it (R12)."""
+    hidden = questions.secret(schema)
+    shown = {name: value for name, value in content.items() if name not in hidden}
+    rows = [row(leaf.path, leaf.value) for leaf in canonical.leaves(shown)] if shown else []
+    kept = secrets or {}
+    return rows + [{"path": name, "secret": kept.get(name, True)} for name in sorted(hidden & content.keys())]
 
 
 def _text(text: str):
@@ -169,5 +185,8 @@ def finding_word(finding: str) -> str:
 
 
 @register.filter
-def source_word(source: str) -> str:
+def source_word(source: str, grade: str = "") -> str:
+    """Where it came from. What software says of its own work is never called a provider's (R25)."""
+    if grade == "claimed":
+        return {"reply": "reported by its agent", "statement": "claimed by its agent"}.get(source, source)
     return SOURCES.get(source, source)

@@ -50,6 +50,9 @@ LABELS = {
     "message": "Reason", "confirm": "Environment’s name", "suggestion": "Suggestion", "decision": "Decision",
     "digest": "Digest", "response_id": "Form", "session": "Session", "finding": "What happened",
     "reference": "Where you looked", "recovery": "Recovery action", "agent": "Agent", "environment": "Environment",
+    "kind": "Kind", "name": "Name", "scopes": "Interfaces", "lives": "Lives", "overlap": "Old one", "pattern": "Name",
+    "consequence": "Consequence", "reversible": "Can it be undone?", "minutes": "Minutes", "risky": "Risky parameters",
+    "expires_at": "Lives", "deadline": "Minutes", "credential_id": "Form",
     "start_id": "Form", "title": "Title", "reason": "Reason", "files": "Files",
 }  # fmt: skip
 

@@ -23,7 +23,9 @@ def form_fields(schema):
 
 @register.simple_tag
 def texts(field, kept, error):
-    """What stands in the field: what was typed, else the default."""
+    """What stands in the field: what was typed, else the default; in a secret one, nothing (R12)."""
+    if field.kind == "secret":
+        return []
     return kept.get(field.name, []) if error else field.initial
 
 
@@ -37,9 +39,10 @@ def grouped(field) -> bool:
 def limits(field) -> str:
     """The limits in words, so that nobody finds them by an error."""
     low, high = (field.limits.get(name) for name in LIMITS.get(field.kind, ("", "")))
-    if field.kind in ("text", "long") and high and high >= 20_000:
+    if field.kind in ("text", "long", "secret") and high and high >= 20_000:
         high = None
-    unit = {"text": " characters", "long": " characters", "several": " of them"}.get(field.kind, "")
+    written_in = " characters"
+    unit = {"text": written_in, "long": written_in, "secret": written_in, "several": " of them"}.get(field.kind, "")
     if low and high is not None:
         return f"From {written(low)} to {written(high)}{unit}."
     if low:
@@ -50,6 +53,7 @@ def limits(field) -> str:
 LIMITS = {
     "text": ("minLength", "maxLength"),
     "long": ("minLength", "maxLength"),
+    "secret": ("minLength", "maxLength"),
     "integer": ("minimum", "maximum"),
     "number": ("minimum", "maximum"),
     "several": ("minItems", "maxItems"),

@@ -32,7 +32,8 @@ def card(request, blocker_id, status=200, error=None):
     found = selectors.blocker_page(request.context, blocker_id)
     facts = {"found": found, "blocker": found.blocker, "run": found.run, "error": error, "response_id": uuid7()}
     facts |= about(request, found)
-    facts |= {"kept": forms.typed(request.POST) if error else {}, "topic": f"s/{found.run.session_id}"}
+    facts["kept"] = forms.typed(request.POST, found.blocker.schema) if error else {}
+    facts["topic"] = f"s/{found.run.session_id}"
     facts["refused"] = heading(error) if error and not isinstance(error, InvalidResponse | InvalidInput) else ""
     return page(request, "blocker.html", status, seq=found.run.session.last_seq, **facts)
 

@@ -29,7 +29,7 @@ def show(request, request_id):
 def card(request, request_id, status=200, error=None):
     """The Request as it stands. After a refusal of what was typed: with that, and what is wrong with it."""
     found = selectors.card(request.context, request_id, request.held)
-    kept = forms.typed(request.POST) if error else {}
+    kept = forms.typed(request.POST, found.request.schema) if error else {}
     facts = {"card": found, "asked": found.request, "run": found.run, "topic": f"s/{found.run.session_id}"}
     facts |= {"seq": found.run.session.last_seq, "error": error, "kept": kept, "response_id": uuid7()}
     return page(request, TEMPLATES[found.request.kind], status, **facts)
@@ -75,7 +75,7 @@ def refused(request, request_id, error):
     if isinstance(error, InvalidResponse | InvalidInput):
         return card(request, request_id, error.status, error)
     found = selectors.card(request.context, request_id, request.held)
-    kept = forms.written(request.POST)
+    kept = forms.written(request.POST, found.request.schema)
     facts = {"card": found, "asked": found.request, "run": found.run, "error": error, "heading": heading(error)}
     return page(request, "late.html", error.status, kept=kept, **facts)
 

@@ -1,6 +1,6 @@
 """Runs: the list, one Run, and cancelling exactly that one."""
 
-from django.http import JsonResponse
+from django.http import HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
 from runtime_app import permissions, selectors, states, transitions
@@ -37,6 +37,16 @@ def show(request, run_id):
 def result(request, run_id):
     """The terminal result as one document; the page shows the same (R31)."""
     return JsonResponse(selectors.terminal_result(permissions.find(Run, request.context, run_id)))
+
+
+@require_safe
+@in_tenant
+def trace(request, run_id):
+    """What was asked, granted and done, one JSON object a line, for `agentack check`."""
+    run = permissions.find(Run, request.context, run_id)
+    lines = selectors.as_lines(selectors.trace(run))
+    named = {"Content-Disposition": f'attachment; filename="{run.pk}.jsonl"'}
+    return HttpResponse(lines, content_type="application/x-ndjson", headers=named)
 
 
 @in_tenant

@@ -9,7 +9,8 @@ from uuid import NAMESPACE_URL, uuid5
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from runtime_app import permissions, transitions
+from runtime_app import credentials, permissions, transitions
+from runtime_app.errors import NotSignedIn
 from runtime_app.models import Environment, Instance, Membership, Policy, Request, Role, Run, Schedule, Tenant
 from runtime_app.responses import Approve, Resume
 
@@ -102,6 +103,23 @@ def requests() -> list[dict]:
     return [
         {"id": str(each.pk), "kind": each.kind, "run": str(each.run_id), "tenant": each.tenant.slug} for each in pending
     ]
+
+
+def tokens(kept: dict[str, str]) -> dict[str, str]:
+    """A provisioner token and an instance credential for agents elsewhere, in northgate's staging, as Ann makes them.
+    `kept`: those of an earlier start, which stay while they live."""
+    _, ann = permissions.member(User.objects.get(username="ann"), "northgate")
+    found = {}
+    for kind, scope in (("provisioner", "aap"), ("instance", "api")):
+        try:
+            credentials.authenticate(kept.get(kind, ""), scope=scope, kind=kind)
+            found[kind] = kept[kind]
+        except NotSignedIn:
+            made = transitions.make_credential(
+                ann, kind=kind, name=f"demo {kind}", environment="staging", scopes=[scope], agent="scribe"
+            )
+            found[kind] = made.token
+    return found
 
 
 def people(password: str) -> list[dict]:

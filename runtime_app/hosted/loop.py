@@ -116,7 +116,8 @@ def _takes(**properties: dict) -> dict:
 
 _ASK_PERSON = (
     "Ask a person for information you need to go on. `schema` is the form they fill in: a JSON Schema object whose "
-    "properties are strings, integers, numbers, booleans or enums. Never ask for passwords or other secrets."
+    "properties are strings, integers, numbers, booleans or enums. For a password, a key or another secret it "
+    'is {"type": "string", "format": "password"}: you get a reference to it, which only tools can open.'
 )
 _ASK_PERSON_TAKES = _takes(prompt={"type": "string"}, schema={"type": "object"})
 _RUN_AGENT = "Run another agent with a message of its own, and get what it says at its end. What it needs, it asks for."

@@ -2,16 +2,16 @@
 
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from .. import transitions
+from .. import questions, selectors, transitions
 from ..errors import InvalidInput
 from ..failpoints import failpoint
 from ..transitions import Ask, Child, NewEntry, Question, Turn
-from . import outcomes, registry
+from . import outcomes, registry, secrets
 
 log = logging.getLogger(__name__)
 
@@ -51,18 +51,25 @@ class Steps:
         """What `function` returns, as JSON has it. Journaled when it returns; never run again after that (R22)."""
         written = self._journaled.get(("result", position, key))
         if written is None:
-            written = to_json(await function(), fallback=str).decode()
-            await self.journal(NewEntry("result", position, written, key))
+            with secrets.within(await self._secrets()) as opened:
+                written = opened.blotted(to_json(await function(), fallback=str).decode())
+            await self.journal(NewEntry("result", position, written, key), used=opened.used)
             failpoint("turn.tool_returned")
         return from_json(written)
 
-    async def journal(self, *entries: NewEntry) -> None:
-        """Write these now, after whatever is still held."""
+    async def journal(self, *entries: NewEntry, used: Iterable = ()) -> None:
+        """Write these now, after whatever is still held. The secrets a step `used` are destroyed with it (R12)."""
         entries = (*self.held, *entries)
         if entries:
-            await self._do(transitions.journal, self.turn, *entries)
+            await self._do(transitions.journal, self.turn, *entries, used=used)
             self.held = []
             self._journaled |= {(entry.kind, entry.position, entry.call): entry.content for entry in entries}
+
+    async def _secrets(self) -> list:
+        """The secret answers that this Run may still open."""
+        if not any(questions.secret(request.schema) for request in self.turn.requests):
+            return []
+        return await self._do(selectors.secrets.of_run, self.turn.run.pk)
 
     async def wait(self, *waits: Question | Ask | Child) -> dict[str, dict]:
         """What came of each wait, by its key, as plain data. Raises Parked when the Run has to stop (R01, R04)."""
@@ -138,7 +145,8 @@ async def take(turn: Turn, call: Callable[..., Awaitable[Any]]) -> None:
         if steps.lost:
             raise steps.lost from None
         reason = str(error) if isinstance(error, CannotGoOn) else _sentence(error)
-        log.warning("run %s failed", turn.run.pk, exc_info=not isinstance(error, CannotGoOn))
+        untold = isinstance(error, CannotGoOn | secrets.ToldASecret)
+        log.warning("run %s failed", turn.run.pk, exc_info=not untold)
         await steps.finish("failed", reason=reason)
     else:
         await steps.finish("succeeded", result=said if isinstance(said, str) else json.dumps(said))

@@ -8,7 +8,8 @@ from .work import Run, Session
 
 
 class Event(models.Model):
-    """An append-only fact with its actor. `seq` counts without gaps in a Session; nothing else is a cursor (R36)."""
+    """An append-only fact with its actor. `seq` counts without gaps in a Session: Session and seq are its key (R36),
+    in the database its primary key, so that `id` needs no index (migration 0009)."""
 
     id = models.BigAutoField(primary_key=True)
     tenant = models.ForeignKey(
@@ -29,6 +30,8 @@ class Event(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["session", "seq"], name="event_seq_once")]
+        # the tenant-wide feed (R38); of one transaction few are sorted when they are read
+        indexes = [models.Index(fields=["tenant", "epoch", "transaction"], name="event_feed")]
         triggers = append_only()
 
 

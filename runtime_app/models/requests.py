@@ -61,6 +61,7 @@ class Request(TenantRow):
     described = models.JSONField(default=dict, db_comment="title, consequence, reversibility, from the registration")
     claim = models.TextField(blank=True, db_comment="what the agent says; unchecked")
     policy = models.JSONField(null=True, db_comment="the Policy as it was when this was raised (R17)")
+    sent = models.TextField(blank=True, db_comment="what else a remote agent sent with it, as it came; JSON")
 
     # wait_effect
     effect = TenantKey("runtime_app.Effect", null=True)
@@ -149,6 +150,7 @@ class Request(TenantRow):
                     "described",
                     "claim",
                     "policy",
+                    "sent",
                     "effect",
                     "created_at",
                     "expires_at",
@@ -241,6 +243,8 @@ class Grant(TenantRow):
     expires_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True)
     void_why = models.CharField(max_length=200, blank=True)
+    used_key = models.CharField(max_length=255, blank=True, db_comment="under which a remote agent took it")
+    report = models.JSONField(null=True, db_comment="what that agent said became of it: status, note, at")
 
     class Meta:
         constraints = [
@@ -255,3 +259,37 @@ class Grant(TenantRow):
                 name="bound", fields=["tenant", "request", "run", "digest", "by_policy", "epoch", "expires_at"]
             ),
         ]
+
+
+class Secret(TenantRow):
+    """One secret field of an answer: encrypted before it comes here, opened by the code of the Run that asked, and
+    destroyed when its step is journaled, or the Run acknowledges it or ends (R12)."""
+
+    request = TenantKey(Request)
+    run = TenantKey(Run)
+    field = models.CharField(max_length=200)
+    sealed = models.BinaryField(null=True, db_comment="none: destroyed")
+    made_at = models.DateTimeField(db_default=Now())
+    opened_at = models.DateTimeField(null=True)
+    destroyed_at = models.DateTimeField(null=True)
+
+    @property
+    def reference(self) -> str:
+        """What stands for it wherever the answer is told."""
+        return f"secret:{self.pk}"
+
+    @property
+    def purpose(self) -> str:
+        """What it is sealed for: it opens for no other Request or field."""
+        return f"secret {self.request_id} {self.field}"
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["request", "field"], name="secret_field_once"),
+            models.CheckConstraint(
+                condition=Q(sealed=None, destroyed_at__isnull=False) | Q(sealed__isnull=False, destroyed_at=None),
+                name="secret_destroyed_says_when",
+            ),
+        ]
+        indexes = [models.Index(fields=["run"], condition=Q(sealed__isnull=False), name="secret_of_run")]
+        triggers = [kept(), pgtrigger.ReadOnly(name="bound", fields=["tenant", "request", "run", "field", "made_at"])]

@@ -95,7 +95,12 @@ class Instance(TenantRow):
     """One agent in one tenant and environment, with an owner. A hosted one has no credential."""
 
     agent = models.SlugField(max_length=80)
+    name = models.CharField(max_length=200, blank=True, help_text="What a remote one calls itself.")
     environment = TenantKey(Environment)
+    provisioner = TenantKey(
+        "runtime_app.Credential", null=True, editable=False, db_comment="the provisioner token that made it"
+    )
+    deleted_at = models.DateTimeField(null=True, editable=False)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
     hosted = models.BooleanField(default=True)
     created_at = models.DateTimeField(db_default=Now(), editable=False)

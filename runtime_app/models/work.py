@@ -14,15 +14,21 @@ class Session(TenantRoot):
     """A thread of work: messages and Runs, in order. Its row is the lock under which its Events are numbered (R36)."""
 
     title = models.CharField(max_length=200)
+    instance = TenantKey(Instance, null=True, db_comment="of the remote agent whose thread this is; no other sees it")
+    thread = models.CharField(max_length=200, blank=True, db_comment="that agent's own name of the thread")
     last_seq = models.BigIntegerField(default=0)
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
+        constraints = [
+            # a remote agent's thread is one Session
+            models.UniqueConstraint(fields=["instance", "thread"], condition=~Q(thread=""), name="session_thread_once"),
+        ]
         triggers = [kept()]
 
 
 class Run(TenantRow):
-    """One execution, started by one message. Hosted: our worker runs its loop."""
+    """One execution, started by one message. Hosted: our worker runs its loop; remote: it runs elsewhere and calls."""
 
     session = TenantKey(Session)
     environment = TenantKey(Environment)
@@ -33,6 +39,8 @@ class Run(TenantRow):
     follows = TenantKey("self", null=True, db_comment="the blocked Run this one succeeds (R34)")
     interactive = models.BooleanField(default=True)
     hosted = models.BooleanField(default=True)
+    single = models.BooleanField(default=False, db_comment="it is one Request, and ends with it (R08, AAP)")
+    secrets = models.BooleanField(default=False, db_comment="it was given some, to be destroyed at its end (R12)")
     message = models.TextField()
     initiator = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", db_index=False)
     initiator_name = models.CharField(max_length=150, blank=True)
@@ -99,6 +107,11 @@ class Run(TenantRow):
                 fields=["schedule", "-created_at"], condition=Q(schedule__isnull=False), name="run_of_schedule"
             ),
             models.Index(fields=["recovers"], condition=Q(recovers__isnull=False), name="run_recovers"),
+            models.Index(
+                fields=["instance"],
+                condition=Q(hosted=False, state__in=["queued", "running", "waiting"]),
+                name="run_live_elsewhere",
+            ),
         ]
         triggers = [kept(), steps_only(states.steps(states.RUN))]
 

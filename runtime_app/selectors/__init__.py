@@ -1,5 +1,6 @@
 """Reads for pages and API: scoped by tenant, bounded in queries, in order without OFFSET. They decide nothing."""
 
+from .agents import AgentsPage, agent_elsewhere, agents, registry
 from .blockers import BlockerPage, blocker_page, blockers
 from .callbacks import callback_secrets
 from .cards import Card, card, chain
@@ -16,8 +17,10 @@ from .ledger import (
 )
 from .output import Output, chunks, outputs
 from .places import behind, held_places
+from .proposals import Proposal, proposal, provisioned_instance
 from .results import terminal_result
 from .schedules import active_schedules, schedules
+from .trace import as_lines, trace
 from .waiting import Inbox, Shell, decided, inbox, shell, workers_alive
 from .work import (
     RunPage,
@@ -31,9 +34,10 @@ from .work import (
 )
 
 __all__ = [
-    "BlockerPage", "Card", "EffectPage", "Inbox", "Output", "RunPage", "SessionPage", "Shell", "action_names",
-    "active_schedules", "behind", "blocker_page", "blockers", "callback_secrets", "card", "chain", "chunks",
-    "decided", "effect_page", "effects", "environments", "evidence_file", "files_missing", "files_named",
-    "held_places", "inbox", "ledger", "next_debt", "outputs", "places", "run_page", "runs", "schedules",
-    "session_page", "sessions", "shell", "terminal_result", "workers_alive",
+    "AgentsPage", "BlockerPage", "Card", "EffectPage", "Inbox", "Output", "Proposal", "RunPage", "SessionPage",
+    "Shell", "action_names", "active_schedules", "agent_elsewhere", "agents", "as_lines", "behind", "blocker_page",
+    "blockers", "callback_secrets", "card", "chain", "chunks", "decided", "effect_page", "effects", "environments",
+    "evidence_file", "files_missing", "files_named", "held_places", "inbox", "ledger", "next_debt", "outputs",
+    "places", "proposal", "provisioned_instance", "registry", "run_page", "runs", "schedules", "session_page",
+    "sessions", "shell", "terminal_result", "trace", "workers_alive",
 ]  # fmt: skip

@@ -3,11 +3,12 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from .. import canonical
+from .. import canonical, questions
 from ..models import Effect, Grant, Now, Request, Response, Run
 from ..permissions import Context, Roles, entitled, may_void, visible, why_not
 from .ledger import OPEN, EffectPage, around
 from .rows import one
+from .secrets import told
 
 
 @dataclass
@@ -32,6 +33,7 @@ class Card:
     effect: Effect | None = None
     ledger: EffectPage | None = None
     trail: list[Request] = field(default_factory=list)
+    secrets: dict = field(default_factory=dict)  # what became of the secret fields of an answer
 
     @property
     def open(self) -> bool:
@@ -71,6 +73,8 @@ def card(context: Context, id, held: Roles) -> Card:
     )
     made.newer = next((each for each in made.trail if each.replaces_id == request.pk), None)
     made.older = next((each for each in made.trail if each.pk == request.replaces_id), None)
+    if questions.secret(request.schema):
+        made.secrets = told(request)
     if request.kind == "wait_approval":
         _around_approval(context, made, held)
     if request.kind == "wait_effect":

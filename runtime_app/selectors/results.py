@@ -33,7 +33,7 @@ def terminal_result(run: Run) -> dict:
         "cancelled": _cancelled(run) if run.cancel_requested_at else None,
         "blocker": _blocker(blocker) if blocker else None,
         "children": [{"run": str(each["pk"]), "agent": each["agent"], "state": each["state"]} for each in children],
-        "effects": [_effect(effect) for effect in effects],
+        "effects": [effect_document(effect) for effect in effects],
     }
 
 
@@ -67,7 +67,8 @@ def _blocker(blocker: Blocker) -> dict:
     }
 
 
-def _effect(effect: Effect) -> dict:
+def effect_document(effect: Effect) -> dict:
+    """One Effect of the ledger, with its evidence."""
     return {
         "id": str(effect.pk),
         "action": effect.action_name,

@@ -43,7 +43,7 @@ def cancel(change: Change, *, run_id, response_id, reason: str = "") -> Response
 
 def _stop(change: Change, run: Run, said: Response) -> None:
     run.cancel_requested_at, run.cancelled_by, run.cancel_reason = change.now(), said.name, said.message
-    if run.state in ("queued", "waiting"):
+    if run.state in ("queued", "waiting") or run.single:  # nobody holds a turn at what is one Request
         end(change, run, "cancelled", by=said.name)
         return
     run.save(update_fields=["cancel_requested_at", "cancelled_by", "cancel_reason"])

@@ -23,7 +23,8 @@ from .refusals import record_refusal
 _BUSY = {"55P03", "57014", "40P01", "40001"}
 _NO_ROOM = "53100"
 # two calls at once under one client-made id: the second looks again and finds what the first recorded (R09)
-_REPEATED = {"run_started_once", "response_id_once"}
+_REPEATED = {"run_started_once", "response_id_once", "call_once", "session_thread_once"}
+_REPEATED |= {"runtime_app_credential_pkey", "registration_pattern_once"}
 
 
 class Change:

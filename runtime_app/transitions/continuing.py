@@ -7,8 +7,12 @@ from ..ids import uuid7
 from ..models import Blocker, Effect, Grant, Now, Request, Run
 from .change import Change
 from .counting import count_equal
+from .deliveries import tell
+from .secrets import destroy
 
 GIVEN = "given"  # the key of what was supplied to a successor, a Request or a child, until it asks for it (R34)
+
+_ASKED = "select exists (select 1 from runtime_app_request where run_id = %(run)s and state = 'pending' and stops)"
 
 _STOPPED = """
 select exists (select 1 from runtime_app_request where run_id = %(run)s and state = 'pending' and stops)
@@ -26,9 +30,10 @@ def stopped_at_something(run: Run) -> bool:
     """A Run waits until everything it stopped at is answered, what was granted is sent and known, and its children have
     ended. What a successor was given and has not asked for stops nothing (R34)."""
     redispatched = run.recovers_id if run.recovery == "redispatch" else None
-    with connection.cursor() as cursor:
+    with connection.cursor() as cursor:  # a remote agent sends what it was granted itself, and goes on to do so
         cursor.execute(
-            _STOPPED, {"run": run.pk, "given": GIVEN, "recovers": redispatched, "ended": list(states.ENDED)}
+            _STOPPED if run.hosted else _ASKED,
+            {"run": run.pk, "given": GIVEN, "recovers": redispatched, "ended": list(states.ENDED)},
         )
         return cursor.fetchone()[0]
 
@@ -42,7 +47,33 @@ def wake(change: Change, run: Run) -> None:
     run.queued_at = Now()
     statements.update(run, "state", "waiting_since", "queued_at")
     change.note("run.queued", run=run)
-    change.log.work("run")
+    if run.single:
+        go_on(change, run)
+    elif run.hosted:
+        change.log.work("run")
+
+
+def go_on(change: Change, run: Run) -> None:
+    """A Run that is one Request takes its turn: to use the Grant, or to end with what the Request came to (R08)."""
+    request = Request.objects.get(run_id=run.pk, kind="wait_approval")
+    made = Grant.objects.filter(request_id=request.pk).first()
+    run.state, run.lease_number, run.started_at = "running", run.lease_number + 1, run.started_at or change.now()
+    run.lease_until = made.expires_at if made and made.state == "unused" else change.now()
+    run.save(update_fields=["state", "lease_number", "started_at", "lease_until"])
+    change.note("run.running", run=run, lease=run.lease_number)
+    if made and made.state == "unused":
+        return
+    effect = Effect.objects.filter(request_id=request.pk).first()
+    if effect and effect.state == "committed":
+        end(change, run, "succeeded")
+    elif made is None:
+        end(change, run, "failed", reason=request.outcome or request.state)
+    elif made.state == "void":
+        end(change, run, "failed", reason=f"The approval was void: {made.void_why}.")
+    elif effect and effect.state == "not_committed":
+        end(change, run, "failed", reason="It did not happen.")
+    else:
+        end(change, run, "failed", reason="Nobody established what happened; that was accepted.")
 
 
 def end(
@@ -55,6 +86,8 @@ def end(
         for child in Run.objects.filter(parent_id=run.pk).exclude(state__in=states.ENDED).order_by("pk"):
             end_child(change, run, change.lock(Run, child.pk), state)
     uncertain = take_back(change, run) if open_waits else []
+    if run.secrets:
+        destroy(change, run)
     run.state, run.result, run.reason, run.ended_at = state, result, reason, change.now()
     run.lease_until = run.lease_worker = run.waiting_since = None
     statements.update(
@@ -104,7 +137,7 @@ def take_back(change: Change, run: Run) -> list[str]:
             withdraw(change, run, effect, "the Run ended")
         else:
             remaining.append(str(effect.pk))
-    if run.recovery == "redispatch":  # its Grant prepared nothing
+    if run.recovery == "redispatch" or not run.hosted:  # Grants that prepared nothing
         for made in Grant.objects.filter(run_id=run.pk, state="unused").select_related("request"):
             revoke(change, run, made.request, "the Run ended")
     return remaining
@@ -119,6 +152,7 @@ def close(change: Change, run: Run, request: Request, state: str, *, at=None, **
     request.resolved_by = "" if state == "expired" else change.context.actor.name
     request.save(update_fields=["state", "resolved_at", "resolved_by"])
     change.note(f"request.{state}", run=run, subject=request.pk, request_kind=request.kind, **told)
+    tell(change, run, request)
 
 
 def end_child(change: Change, parent: Run, child: Run, how: str) -> None:

@@ -50,7 +50,8 @@ def intend(worker_id: UUID) -> Dispatch | None:
     while True:
         with opened("intend") as change:
             unused = Grant.objects.filter(
-                known_actions("request__"), state="unused", run__state="waiting", run__held_at=None,
+                known_actions("request__"), state="unused", run__state="waiting", run__hosted=True,
+                run__held_at=None,
                 run__environment__held_at=None,
             ).exclude(request__key=GIVEN).order_by("made_at")  # fmt: skip
             pk = change.lock_first("worker", unused.values_list("pk", "tenant_id", "run__session_id")[:8])

@@ -145,7 +145,7 @@ def _doubt_all(change: Change, session_id, epoch: Epoch) -> None:
     """Effects not final become uncertain and ask, unused Grants are void, unended Runs are held."""
     runs, unsure = [], []
     for run in Run.objects.select_for_update(no_key=True).filter(session_id=session_id).order_by("pk"):
-        change.log.epoch = run.epoch = epoch.number
+        run.epoch = epoch.number
         if run.state not in states.ENDED:
             run.held_at = change.now()
             change.note("run.held", run=run, epoch=epoch.number, why=epoch.why)

@@ -126,7 +126,9 @@ def conclude(
     change.note(
         "evidence.added", run=run, subject=effect.pk, grade=grade, finding=finding, source=source, reference=reference
     )
-    if finding in ("committed", "not_committed"):
+    if grade == "claimed" and source != "reply":
+        pass  # a claim settles nothing and disputes nothing (R25)
+    elif finding in ("committed", "not_committed"):
         if not settled or effect.disputed and by:
             _settle(change, run, effect, finding, actor)
         elif effect.state != finding:
@@ -174,6 +176,10 @@ def unsettle(change: Change, run: Run, effect: Effect) -> None:
     effect.state, effect.uncertain_at = "uncertain", change.now()
     effect.save(update_fields=["state", "uncertain_at"])
     change.note("effect.uncertain", run=run, subject=effect.pk)
+    if run.single and run.state == "running":  # it has nothing left to do but to learn what happened
+        run.state, run.lease_until, run.waiting_since = "waiting", None, change.now()
+        run.save(update_fields=["state", "lease_until", "waiting_since"])
+        change.note("run.waiting", run=run, on=[str(effect.pk)])
     raise_unknown(change, run, effect)
 
 

@@ -20,6 +20,8 @@ def grant(change: Change, run: Run, request: Request, *, by_policy: bool = False
     )  # fmt: skip
     change.note("grant.made", run=run, subject=made.pk, digest=request.digest, expires_at=made.expires_at.isoformat())
     change.log.work("effect")
+    if not request.described.get("changes", True):  # registered as changing nothing outside
+        return
     if request.effect_id:  # a redispatch: the Effect is there, and its Grant prepares nothing (R24)
         return
     effect = Effect.objects.create(

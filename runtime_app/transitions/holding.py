@@ -4,7 +4,7 @@ from .. import permissions
 from ..errors import GrantUnusable, InvalidInput, NotFound
 from ..models import Effect, Environment, Grant, Request, Response, Run, Session
 from .change import Change, transition
-from .continuing import revoke, wake
+from .continuing import end, revoke, wake
 from .resolving import earlier_response, said_of
 
 
@@ -101,5 +101,7 @@ def void(change: Change, *, request_id, response_id, reason: str = "") -> Respon
     said.request_id = request.pk
     revoke(change, run, request, f"voided by {context.actor.name}")
     _record(change, said, {"request": str(request.pk), "grant": "void"})
+    if run.single and run.state == "running":  # it was about this approval, and nothing else
+        end(change, run, "failed", reason=f"The approval was void: voided by {context.actor.name}.")
     wake(change, run)
     return said

@@ -4,13 +4,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
-from .. import actions, canonical, policies, questions, statements, states
+from .. import actions, canonical, policies, questions, registrations, statements, states
 from ..errors import IdempotencyConflict, InvalidInput
 from ..ids import parse_id, uuid7
 from ..models import Effect, Environment, Instance, Request, Run
 from .blocking import GIVEN, QUESTION_WAITS, block
 from .change import Change
 from .continuing import close, wake
+from .deliveries import tell
 from .granting import grant, unaccepted
 
 PROMPT_BYTES = 20_000
@@ -35,6 +36,8 @@ class Ask:
     arguments: str
     claim: str = ""
     replaces: UUID | None = None
+    within: timedelta | None = None  # a shorter wait than the policy's
+    sent: str = ""  # what else a remote agent sent with it, as it came
 
 
 @dataclass(frozen=True)
@@ -52,15 +55,16 @@ Wait = Question | Ask | Child
 def check(wait: Wait) -> InvalidInput | None:
     """Why this wait cannot be raised, or None. A refused call goes back to the model as that call's result."""
     try:
-        _content(wait)
+        _content(wait, actions.registered)
     except InvalidInput as refused:
         return refused
     return None
 
 
-def _content(wait: Wait):
-    for text in vars(wait).values():
-        if isinstance(text, str):
+def _content(wait: Wait, known):
+    """What is bound of this wait. `known` finds an action by its name."""
+    for name, text in vars(wait).items():
+        if isinstance(text, str) and name not in ("arguments", "sent"):  # those two came through the strict parser
             _legal(text)
     if wait.key == GIVEN or wait.key.startswith("effect:"):
         raise InvalidInput(f"A wait of an agent cannot be called {wait.key[:60]}: Sayso's own are.")
@@ -72,7 +76,7 @@ def _content(wait: Wait):
         if not wait.prompt.strip():
             raise InvalidInput("A question needs a prompt.")
         return questions.check(wait.schema)
-    action = actions.registered(wait.action)
+    action = known(wait.action)
     if action is None:
         raise InvalidInput(f"There is no action {wait.action}. Registered: {', '.join(actions.names()) or 'none'}.")
     return action.bind(wait.arguments)
@@ -175,15 +179,14 @@ def _instance(parent: Run, wait: Child) -> Instance | None:
 def raise_anew(change: Change, run: Run, request: Request, because: str) -> Request | None:
     """Ask again after a drift, under the same key and the next number, linked (R16). None: the Run ended instead, or
     what was bound can no longer be asked for and the agent is told `void`."""
-    action = actions.registered(request.action_name)
+    action = registrations.action_of(run, request.action_name)
     try:
         parameters = action.bind(request.parameters)
     except InvalidInput:
         return None
     environment = Environment.objects.get(pk=run.environment_id)
     fresh = _approval(
-        change, run, environment, key=request.key, name=action.name, version=action.version,
-        parameters=parameters, claim=request.claim,
+        change, run, environment, key=request.key, action=action, parameters=parameters, claim=request.claim,
         effect=Effect.objects.get(pk=request.effect_id) if request.effect_id else None,
     )  # fmt: skip
     fresh.described = fresh.described | {"because": because}
@@ -199,9 +202,8 @@ def raise_anew(change: Change, run: Run, request: Request, because: str) -> Requ
 def raise_recovery(change: Change, run: Run, *, name: str, parameters: bytes, effect: Effect | None) -> Request:
     """The ask of a Run that recovers an Effect. With `effect`: to send that one again, under its key (R24)."""
     environment = Environment.objects.get(pk=run.environment_id)
-    version = actions.registered(name).version
     request = _approval(
-        change, run, environment, key=run.recovery, name=name, version=version, parameters=parameters, claim="",
+        change, run, environment, key=run.recovery, action=actions.registered(name), parameters=parameters, claim="",
         effect=effect,
     )  # fmt: skip
     request.save(force_insert=True)
@@ -210,19 +212,13 @@ def raise_recovery(change: Change, run: Run, *, name: str, parameters: bytes, ef
 
 
 def _bound(change: Change, run: Run, environment: Environment | None, wait: Wait) -> Request:
-    content = _content(wait)
+    action = registrations.action_of(run, wait.action) if isinstance(wait, Ask) else None
+    content = _content(wait, lambda name: action)
     if isinstance(wait, Ask):
-        version = actions.registered(wait.action).version
         return _approval(
-            change,
-            run,
-            environment,
-            key=wait.key,
-            name=wait.action,
-            version=version,
-            parameters=content,
-            claim=wait.claim,
-        )
+            change, run, environment, key=wait.key, action=action, parameters=content, claim=wait.claim,
+            within=wait.within, sent=wait.sent,
+        )  # fmt: skip
     return Request(
         tenant_id=run.tenant_id, session_id=run.session_id, run_id=run.pk, environment_id=run.environment_id,
         kind="wait_user", key=wait.key, prompt=wait.prompt, schema=content, epoch=run.epoch,
@@ -231,14 +227,15 @@ def _bound(change: Change, run: Run, environment: Environment | None, wait: Wait
 
 
 def _approval(
-    change, run, environment, *, key, name, version, parameters, claim, effect=None, pk=None
+    change, run, environment, *, key, action, parameters, claim, effect=None, within=None, sent=""
 ) -> Request:  # fmt: skip
     """The bound Action: its bytes are made here, once, and digested with the ids (R14-R16)."""
+    name, version = action.name, action.version
     actor = Instance.objects.only("agent").get(pk=run.instance_id)
     bound = actions.action_bytes(
         name=name, version=version, environment=environment, actor=str(actor.pk), parameters=parameters
     )
-    pk = pk or uuid7()
+    pk = uuid7()
     digest = canonical.digest(tenant=run.tenant_id, session=run.session_id, run=run.pk, request=pk, action_bytes=bound)
     same = actions.action_hash(name=name, environment=str(environment.pk), parameters=parameters)
     policy = policies.applying(environment, name)
@@ -249,10 +246,10 @@ def _approval(
     request = Request(
         id=pk, tenant_id=run.tenant_id, session_id=run.session_id, run_id=run.pk, environment_id=run.environment_id,
         kind="wait_approval", key=key, action_name=name, action_version=version, action_bytes=bound, action_hash=same,
-        digest=digest, described=actions.described(actions.registered(name)), claim=claim, policy=policy,
-        epoch=run.epoch, effect_id=effect and effect.pk,
+        digest=digest, described=registrations.described(action), claim=claim, policy=policy, sent=sent,
+        epoch=run.epoch, effect_id=effect and effect.pk, created_at=now,
         accepts={"approve": {"digest": digest}, "deny": {"digest": digest}},
-        expires_at=now + timedelta(seconds=policy["request_for"]),
+        expires_at=now + min(timedelta(seconds=policy["request_for"]), within or timedelta.max),
     )  # fmt: skip
     if policy["verdict"] != "ask":
         request.state, request.resolved_at, request.resolved_by = "resolved", now, policies.name(policy)
@@ -283,6 +280,7 @@ def announce(change: Change, run: Run, request: Request) -> None:
     change.note("request.raised", run=run, subject=request.pk, **told)
     if request.state == "resolved":
         change.note("request.resolved", run=run, subject=request.pk, outcome=request.outcome, by=request.resolved_by)
+        tell(change, run, request)
         if request.outcome == "approved":
             grant(change, run, request, by_policy=True)
 
@@ -307,10 +305,12 @@ def raise_unknown(change: Change, run: Run, effect: Effect) -> None:
     key = f"effect:{effect.pk}"
     number = Request.objects.filter(run_id=run.pk, key=key).count() + 1
     action = actions.registered(effect.action_name)
+    asked = Request.objects.values_list("described", flat=True).get(pk=effect.request_id)
     request = Request(
         tenant_id=run.tenant_id, session_id=run.session_id, run_id=run.pk, environment_id=effect.environment_id,
         kind="wait_effect", key=key, number=number, effect_id=effect.pk, epoch=run.epoch,
-        action_name=effect.action_name, action_version=effect.action_version, described=actions.described(action),
+        action_name=effect.action_name, action_version=effect.action_version,
+        described=actions.described(action) or asked,
         stops=run.state == "waiting",
         accepts={
             "finding": ["committed", "not_committed", "unknown"],

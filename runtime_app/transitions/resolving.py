@@ -8,6 +8,7 @@ from ..errors import IdempotencyConflict, InvalidInput, InvalidResponse, StaleRe
 from ..ids import parse_id
 from ..models import Request, Response, Run
 from .change import Change
+from .deliveries import tell
 
 MESSAGE_BYTES = 20_000
 
@@ -38,6 +39,7 @@ def resolve(change: Change, run: Run, request: Request, outcome: str, by: str) -
     request.state, request.outcome, request.resolved_by, request.resolved_at = "resolved", outcome, by, change.now()
     statements.update(request, "state", "outcome", "resolved_by", "resolved_at")
     change.note("request.resolved", run=run, subject=request.pk, request_kind=request.kind, outcome=outcome, by=by)
+    tell(change, run, request)
 
 
 def said_of(

@@ -4,16 +4,18 @@ import json
 from hashlib import sha256
 
 from .. import canonical, permissions, questions, statements
-from ..errors import DigestMismatch, InvalidInput, InvalidResponse, NotFound
+from ..errors import DigestMismatch, InvalidInput, InvalidResponse, NotAuthorized, NotFound
 from ..ids import parse_id
 from ..models import Blocker, Effect, Environment, Request, Response, Run
 from ..responses import Answer, Approve, Deny, Finding, Recover, Resume, Said
+from .calls import gone
 from .change import Change, transition
 from .continuing import wake
 from .evidence import attest
 from .granting import grant
 from .remedies import accept_uncertainty, start_recovery
 from .resolving import MESSAGE_BYTES, earlier_response, resolve, stale, still_pending
+from .secrets import keep
 
 KIND_OF = {Answer: "answer", Approve: "approve", Deny: "deny", Finding: "finding", Recover: "recover"}
 ANSWERS = {"wait_user": (Answer,), "wait_approval": (Approve, Deny), "wait_effect": (Finding, Recover)}
@@ -44,6 +46,8 @@ def respond(change: Change, *, resume: Resume) -> Response:
         )
     if refused := permissions.why_not(context, request):
         raise refused
+    if not run.hosted and request.kind != "wait_effect" and gone(run.instance_id):
+        raise NotAuthorized("Its agent was deleted: nothing is decided for it any more, and its Run ends.")
     still_pending(change, request)
     take(change, run, request, said, resume.response, effect)
     return said
@@ -79,6 +83,10 @@ def said_in(resume: Resume, request: Request) -> Response:
     if (kind := KIND_OF.get(type(resume.response))) is None:
         raise InvalidResponse("This is no response at all.", reason="wrong_kind")
     content = dict(vars(resume.response))
+    if isinstance(resume.response, Answer) and isinstance(resume.response.values, dict):
+        # not even a hash of a secret is kept: a short one could be guessed from it (R09, R12)
+        hidden = questions.secret(request.schema)
+        content["values"] = {name: value for name, value in resume.response.values.items() if name not in hidden}
     text = json.dumps([str(request.pk), kind, content, resume.message], sort_keys=True, default=str)
     return Response(
         tenant_id=request.tenant_id, session_id=request.session_id, run_id=request.run_id, request_id=request.pk,
@@ -88,7 +96,7 @@ def said_in(resume: Resume, request: Request) -> Response:
 
 
 def _answer(change: Change, run: Run, request: Request, said: Response, answer: Answer) -> None:
-    said.content = {"values": questions.accept(request.schema, answer.values)}
+    said.content = {"values": keep(run, request, questions.accept(request.schema, answer.values))}
     recorded(said, request, "resolved", "answered")
     resolve(change, run, request, "answered", said.name)
     wake(change, run)

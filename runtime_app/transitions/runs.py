@@ -16,6 +16,7 @@ from ..models import Entry, Environment, Instance, Now, Request, Run, Session, W
 from .change import Change, opened, transition
 from .continuing import end, stopped_at_something
 from .raising import Wait, raise_waits
+from .secrets import destroy
 
 MESSAGE_BYTES = 65_536
 LAPSES = 5
@@ -216,13 +217,15 @@ def _append(run: Run, turn: Turn, entries: Iterable[NewEntry]) -> None:
         turn.journal += written
 
 
-def journal(turn: Turn, *entries: NewEntry) -> None:
-    """Journal finished steps at once: a reply before any of its calls starts, a result when it returns (R22).
-    Raises LeaseLost, RunEnded (cancelling)."""
+def journal(turn: Turn, *entries: NewEntry, used: Iterable[UUID] = ()) -> None:
+    """Journal finished steps at once: a reply before any of its calls starts, a result when it returns (R22). With it
+    go the secrets that the step `used` (R12). Raises LeaseLost, RunEnded (cancelling)."""
     with opened("journal", permissions.system("worker", turn.run.tenant_id)) as change:
         run = _held(change, turn)
         _unmarked(run)
         _append(run, turn, entries)
+        if used:
+            destroy(change, run, used)
 
 
 def suspend(turn: Turn, *, waits: list[Wait], entries: Iterable[NewEntry] = ()) -> list[Request] | None:
@@ -270,7 +273,8 @@ def requeue(change: Change, run: Run) -> None:
     run.state, run.lease_until, run.lease_worker, run.queued_at = "queued", None, None, Now()
     run.save(update_fields=["state", "lease_until", "lease_worker", "queued_at", "lapses"])
     change.note("run.queued", run=run)
-    change.log.work("run")
+    if run.hosted:
+        change.log.work("run")
 
 
 def _unmarked(run: Run) -> None:

@@ -10,6 +10,7 @@ from django.db import connection, transaction
 
 from .. import clock, permissions
 from ..models import Attempt, Request, Run, Worker
+from .acting import end_with_instance
 from .blocking import block_on
 from .change import Change, opened
 from .continuing import close, end, wake
@@ -26,12 +27,16 @@ select 'lapse', id, tenant_id from runtime_app_run where state = 'running' and l
 union all
 select 'doubt', e.id, e.tenant_id from runtime_app_effect e where e.state = 'in_flight' and (
     e.deadline_at <= sayso_now() or exists (
-        select 1 from runtime_app_attempt a where a.effect_id = e.id and a.replied_at is null and not exists (
+        select 1 from runtime_app_attempt a join runtime_app_run r on r.id = e.run_id and r.hosted
+         where a.effect_id = e.id and a.replied_at is null and not exists (
             select 1 from runtime_app_worker w where w.id = a.worker and w.seen_at > sayso_now() - %s)))
 union all
 select 'stuck', e.id, e.tenant_id from runtime_app_effect e join runtime_app_run r on r.id = e.run_id
  where e.state = 'uncertain' and e.accepted_at is null and e.deadline_at <= sayso_now()
    and r.state = 'waiting' and not r.interactive
+union all
+select 'orphan', r.id, r.tenant_id from runtime_app_run r join runtime_app_instance i on i.id = r.instance_id
+ where not r.hosted and r.state in ('queued', 'running', 'waiting') and i.deleted_at is not null
 limit %s
 """
 
@@ -45,7 +50,7 @@ def sweep() -> int:
     for what, pk, tenant_id in due:
         try:
             with opened(what, permissions.system("sweep", tenant_id)) as change:
-                {"expire": expire, "lapse": lapse, "doubt": give_up, "stuck": block}[what](change, pk)
+                _DONE[what](change, pk)
         except Exception as error:  # one row that cannot be written now must not keep the others from it
             failed.append(error)
     if failed:
@@ -75,6 +80,9 @@ def lapse(change: Change, pk) -> None:
     run = change.lock(Run, pk)
     if run.state != "running" or run.lease_until > change.now():
         return
+    if run.single:
+        end(change, run, "failed", reason="The approval was not used before it expired.")
+        return
     run.lapses += 1
     if run.cancel_requested_at:
         end(change, run, "cancelled", by=run.cancelled_by)
@@ -91,8 +99,8 @@ def give_up(change: Change, pk) -> None:
         return
     attempt = Attempt.objects.filter(effect_id=pk).order_by("-number").first()
     if effect.deadline_at <= change.now():
-        why = "No reply came before the deadline."
-    elif attempt.replied_at is None and not _lives(attempt.worker):
+        why = "No reply came before the deadline." if run.hosted else "Its agent reported nothing before the deadline."
+    elif run.hosted and attempt.replied_at is None and not _lives(attempt.worker):
         why = "The worker that sent it, or was about to, is gone."
     else:
         return
@@ -108,6 +116,15 @@ def block(change: Change, pk) -> None:
     run, effect = locked(change, pk)
     if effect.state == "uncertain" and effect.accepted_at is None and run.state == "waiting" and not run.interactive:
         block_on(change, run, effect)
+
+
+def bury(change: Change, pk) -> None:
+    """Who deleted its Instance did not get to end this Run."""
+    change.lock_session(Run.objects.values_list("session_id", flat=True).get(pk=pk))
+    end_with_instance(change, change.lock(Run, pk))
+
+
+_DONE = {"expire": expire, "lapse": lapse, "doubt": give_up, "stuck": block, "orphan": bury}
 
 
 def _lives(worker_id) -> bool:

@@ -7,21 +7,21 @@ from tests.architecture.source import imports, python
 # The rooms of the runtime, lowest first. A module imports from floors below its own, never from beside or above it.
 FLOORS = [
     {"states", "errors", "ids", "visible", "failpoints", "clock"},
-    {"canonical", "responses"},
-    {"fields", "actions", "evidence_files", "sealed"},
+    {"canonical", "responses", "calling"},
+    {"fields", "actions", "evidence_files", "sealed", "client", "webhooks"},
     {"questions", "models"},
     {"statements"},
-    {"permissions", "policies"},
-    {"events"},
+    {"permissions", "policies", "registrations"},
+    {"events", "credentials"},
     {"hub", "selectors", "transitions"},
     {"agent", "hosted"},
-    {"jobs"},
+    {"jobs", "deliveries"},
     {"worker", "api"},
     {"admin", "apps", "management"},
 ]
 WITHOUT_DJANGO = {
     "states", "errors", "ids", "visible", "canonical", "responses", "fields", "actions", "questions",
-    "client",
+    "calling", "client",
 }  # fmt: skip
 # What the runtime may stand on, and which room alone.
 STANDS_ON = {
@@ -34,7 +34,9 @@ STANDS_ON = {
     "procrastinate": {"jobs"},
     "croniter": {"jobs"},
     "cryptography": {"sealed"},
-    "standardwebhooks": {"api"},
+    "standardwebhooks": {"api", "webhooks"},
+    "httpx": {"calling", "client", "webhooks"},
+    "ninja": {"api"},
     "pydantic_ai": {"hosted"},
 }
 

@@ -140,6 +140,8 @@ def test_history_cannot_be_deleted_from_any_table():
     with connection.cursor() as cursor:
         cursor.execute("select tgrelid::regclass::text from pg_trigger where tgname like 'pgtrigger_kept%'")
         kept = {table for (table,) in cursor}
-    for name in ("session", "run", "entry", "chunk", "blocker", "request", "response", "grant", "effect", "attempt", "evidence",
-                 "event", "refusal"):  # fmt: skip
+    for name in (
+        "session", "run", "entry", "chunk", "blocker", "request", "response", "grant", "effect", "attempt",
+        "evidence", "event", "refusal",
+    ):  # fmt: skip
         assert f"runtime_app_{name}" in kept

@@ -18,11 +18,13 @@ STATES = {"state", "outcome", "lease_number", "lease_until", "cancel_requested_a
 # Modules that may go from a model to its rows: each is a door, a read, or stands behind one.
 READERS = (
     "runtime_app/admin.py",
+    "runtime_app/credentials.py",  # a credential by its token
     "runtime_app/events.py",
     "runtime_app/hosted/outcomes.py",  # Requests of the turn it was given
     "runtime_app/management/",
     "runtime_app/permissions.py",
     "runtime_app/policies.py",
+    "runtime_app/registrations.py",
     "runtime_app/selectors/",
     "runtime_app/transitions/",
     "console/live.py",  # the newest number of a Session it found through the door
@@ -65,10 +67,10 @@ def test_no_view_gets_rows_by_shortcut():
 
 
 def test_history_is_written_in_transitions_alone():
-    """R05: not a view, not the admin, not a signal, not a command."""
+    """R05: not a view, not the admin, not a signal, not a command. When a credential was last used, its door notes."""
     found = [
         at(path, node)
-        for path in outside("runtime_app/transitions/", "runtime_app/events.py")
+        for path in outside("runtime_app/transitions/", "runtime_app/events.py", "runtime_app/credentials.py")
         for node in calls(path)
         if (names(node)[:1] and names(node)[0] in HISTORY and names(node)[-1] in WRITES)
         or names(node) in (["statements", "insert"], ["statements", "update"])

@@ -13,7 +13,8 @@ from console.environ import ROOT
 from tests.hosted.processes import Workers, soon
 
 AGENTS = "examples.harbor.agents,tests.cast"
-QUICK = {"SAYSO_LOOK_SECONDS": "1", "SAYSO_BEAT_SECONDS": "0.5", "SAYSO_LEASE_SECONDS": "3"}
+QUICK = {"SAYSO_LOOK_SECONDS": "1", "SAYSO_BEAT_SECONDS": "0.5", "SAYSO_LEASE_SECONDS": "3",
+         "SAYSO_WEBHOOK_LOOPBACK": "yes"}  # fmt: skip
 
 
 class Web:
@@ -31,7 +32,7 @@ class Web:
             self.running = subprocess.Popen(
                 command, cwd=ROOT, env=os.environ | QUICK | {"SAYSO_AGENTS": AGENTS}, stdout=log, stderr=log
             )
-        soon(self.is_up)
+        soon(self.is_up, within=120)
 
     def is_up(self) -> bool:
         assert self.running.poll() is None, self.log.read_text()

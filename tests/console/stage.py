@@ -8,7 +8,7 @@ from django.urls import URLResolver, get_resolver
 
 from runtime_app import evidence_files, transitions
 from runtime_app.ids import uuid7
-from runtime_app.models import Blocker, EvidenceFile, Request, Run, Schedule
+from runtime_app.models import Blocker, Credential, EvidenceFile, Registration, Request, Run, Schedule
 from runtime_app.responses import Finding
 from tests import cast
 from tests.cast import House
@@ -29,6 +29,10 @@ class Stage:
     blocker: Blocker
     file: EvidenceFile
     schedule: Schedule
+    agent: cast.Elsewhere
+    credential: Credential
+    registration: Registration
+    proposal: Request
 
     def ids(self) -> dict[str, str]:
         """An id for each name that stands in a route."""
@@ -37,6 +41,8 @@ class Stage:
             "run_id": str(self.approval.run_id), "effect_id": str(self.unknown.effect_id), "action": "deploy",
             "blocker_id": str(self.blocker.pk), "environment_id": str(self.house.staging.pk),
             "file_id": str(self.file.pk), "schedule_id": str(self.schedule.pk),
+            "instance_id": str(self.agent.instance.pk), "credential_id": str(self.credential.pk),
+            "registration_id": str(self.registration.pk),
         }  # fmt: skip
 
     def addresses(self) -> list[str]:
@@ -52,8 +58,12 @@ class Stage:
             f"{root}runs/{self.unknown.run_id}/cancel/", f"{root}runs/{self.cancelled.pk}/cancel/",
             f"{root}effects/", f"{root}effects/?open={self.unknown.effect_id}",
             f"{root}effects/{self.unknown.effect_id}/", f"{root}blockers/", f"{root}blockers/{self.blocker.pk}/",
-            f"{root}environments/", f"{root}schedules/", f"{root}runs/?schedule={self.schedule.pk}",
-            f"{root}runs/{self.cancelled.pk}/result.json",
+            f"{root}agents/", f"{root}agents/?show=deleted", f"{root}agents/new/",
+            f"{root}agents/new/?agent={self.agent.instance.pk}", f"{root}actions/", f"{root}actions/new/",
+            f"{root}actions/{self.registration.pk}/", f"{root}requests/{self.proposal.pk}/",
+            f"{root}runs/{self.proposal.run_id}/", f"{root}environments/", f"{root}schedules/",
+            f"{root}runs/?schedule={self.schedule.pk}", f"{root}runs/{self.cancelled.pk}/result.json",
+            f"{root}runs/{self.unknown.run_id}/trace.jsonl",
         ]  # fmt: skip
 
 
@@ -74,7 +84,13 @@ def everything(house: House) -> Stage:
     read = Run.objects.get
     blocker = Blocker.objects.get(run_id=job.pk)
     file = _file(house, unknown)
-    return Stage(house, question, approval, unknown, read(pk=lost.run_id), read(pk=job.pk), blocker, file, schedule)
+    agent = cast.elsewhere(house)
+    made = Credential.objects.get(instance=agent.instance)
+    described = Registration.objects.create(tenant=house.tenant, pattern="mail/*", title="Send a mail")
+    return Stage(
+        house, question, approval, unknown, read(pk=lost.run_id), read(pk=job.pk), blocker, file, schedule, agent, made,
+        described, agent.proposes(),
+    )  # fmt: skip
 
 
 def _file(house: House, asked: Request) -> EvidenceFile:
@@ -103,7 +119,7 @@ def signs_in(user, **more):
 
 
 def routes() -> dict[str, str]:
-    """Every route of the console by its name, but the administration's: `/t/{slug}/runs/{run_id}/`."""
+    """Every route of the console by its name, but those of the administration and of software."""
     return dict(_walk(get_resolver(), "/"))
 
 
@@ -111,7 +127,7 @@ def _walk(resolver, root: str):
     for pattern in resolver.url_patterns:
         path = root + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", str(pattern.pattern))
         if isinstance(pattern, URLResolver):
-            if pattern.app_name != "admin":
+            if pattern.app_name != "admin" and not path.startswith("/api/"):
                 yield from _walk(pattern, path)
         else:
             yield pattern.name, path
@@ -131,6 +147,11 @@ def form(name: str, stage: Stage) -> dict[str, str]:
         "pause": common, "unpause": common,
         "evidence": common | {"finding": "unknown"},
         "supply": common | {"decision": "approve", "digest": stage.blocker.digest, "confirm": "production"},
+        "rotate": {"credential_id": str(uuid7()), "lives": "90"},
+        "credential_new": {"credential_id": str(uuid7()), "kind": "instance", "name": "billing", "api": "on",
+                           "environment": "staging", "lives": "90"},
+        "action_new": {"pattern": "rm/*", "title": "Remove", "minutes": "10", "changes": "on", "conclusive": "on"},
+        "action": {"pattern": "mail/*", "title": "Write a letter", "minutes": "5"},
         "begin": {"agent": "deployer", "environment": "staging", "message": "go", "start_id": str(uuid7())},
     }.get(name, {})
 

@@ -19,11 +19,13 @@ def test_the_routes_are_these_and_no_others():
         "account_logout",
     }
     assert set(OF_ONE_THING) == {
-        "request", "answer", "decision", "finding", "void", "session", "run", "cancel", "result", "effect", "evidence",
-        "compensate", "file", "blocker", "supply", "hold", "release", "pause", "unpause",
+        "request", "answer", "decision", "finding", "void", "session", "run", "cancel", "result", "trace", "effect",
+        "evidence", "compensate", "file", "blocker", "supply", "hold", "release", "pause", "unpause",
+        "agent_delete", "rotate", "revoke", "action", "action_remove",
     }  # fmt: skip
     assert set(TENANT) - set(OF_ONE_THING) == {
-        "inbox", "runs", "sessions", "begin", "effects", "blockers", "environments", "schedules",
+        "inbox", "runs", "sessions", "begin", "effects", "blockers", "environments", "schedules", "agents",
+        "credential_new", "actions", "action_new",
     }  # fmt: skip
 
 

@@ -48,7 +48,10 @@ SCRIPTS = {
     "twice the same key": [[("deploy", '{"service":"a","version":"1","version":"2"}')], "done"],
     "no JSON": [[("deploy", '{"service": "a", ')], "done"],
     "a number for a text": [[("deploy", '{"service": "a", "version": 1}')], "done"],
-    "a secret": [[("ask_person", {"prompt": "Well?", "schema": {"type": "object", "properties": {"p": {"type": "string", "format": "password"}}}})], "done"],  # noqa: E501
+    "a secret in clear": [
+        [("ask_person", {"prompt": "?", "schema": {"type": "object", "properties": {"otp": {"type": "string"}}}})],
+        "done",
+    ],
     "a child that deploys": [[("run_agent", {"agent": "scripted", "message": "two deployments"})], "done"],
     "a child that deploys once": [[("run_agent", {"agent": "scripted", "message": "one deployment"})], "done"],
     "one deployment": [[("deploy", {"service": "a", "version": "1"})], "done"],

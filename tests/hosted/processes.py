@@ -19,7 +19,8 @@ from runtime_app.selectors.claimable import claimable
 
 WORK = "import django; django.setup(); from runtime_app.worker import main; main()"
 AGENTS = "examples.harbor.agents,tests.hosted.agents"
-SHORT = {"SAYSO_LOOK_SECONDS": "1", "SAYSO_LEASE_SECONDS": "3", "SAYSO_BEAT_SECONDS": "0.5", "SAYSO_WORKER_TURNS": "8"}
+SHORT = {"SAYSO_LOOK_SECONDS": "1", "SAYSO_LEASE_SECONDS": "3", "SAYSO_BEAT_SECONDS": "0.5", "SAYSO_WORKER_TURNS": "8",
+         "SAYSO_WEBHOOK_LOOPBACK": "yes"}  # fmt: skip
 
 
 def soon(look: Callable, within: float = 20):

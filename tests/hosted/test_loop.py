@@ -118,7 +118,7 @@ def test_with_nobody_on_the_line_the_run_ends_blocked(northgate, worked):
         ("twice the same key", "twice"),
         ("no JSON", "not JSON"),
         ("a number for a text", "version"),
-        ("a secret", "secret"),
+        ("a secret in clear", "secret"),
     ],
 )
 def test_a_call_we_cannot_read_goes_back_as_its_result(northgate, worked, told, message, word):

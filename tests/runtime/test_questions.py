@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runtime_app import questions
 from runtime_app.canonical import Number, parse
 from runtime_app.errors import InvalidInput, InvalidResponse
 from runtime_app.questions import RESERVED, accept, check, fields, read_form
@@ -148,16 +149,43 @@ def test_a_form_outside_the_vocabulary_is_refused(schema):
     "schema",
     [
         form(a={"type": "string", "secret": True}),
-        form(a={"type": "string", "writeOnly": True}),
-        form(a={"type": "string", "format": "password"}),
+        form(a={"type": "string", "writeOnly": False}),
+        form(a={"type": "string", "writeOnly": 1}),
+        form(a={"type": "integer", "format": "password"}),
+        form(a={"type": "integer", "writeOnly": True}),
+        form(a={"type": "string", "format": "long", "writeOnly": True}),
+        form(a={"type": "string", "format": "password", "default": "hunter2"}),
         form(password={"type": "string"}),
         form(**{"current-password": {"type": "string"}}),
+        form(otp={"type": "integer"}),
     ],
 )
-def test_a_secret_is_not_asked_for_yet(schema):
-    """R12, T69"""
-    with pytest.raises(InvalidInput, match="secret fields are not accepted yet"):
+def test_a_secret_is_asked_for_as_one_or_not_at_all(schema):
+    """R12, T69: a field that is named as a secret and would be kept in clear is refused."""
+    with pytest.raises(InvalidInput):
         check(schema)
+
+
+@pytest.mark.parametrize(
+    "said", [{"format": "password"}, {"writeOnly": True}, {"format": "password", "writeOnly": True}]
+)
+def test_a_secret_field_has_one_normal_shape(said):
+    """R12"""
+    checked = check(form(password={"type": "string", "maxLength": 40} | said))
+    assert checked["properties"]["password"] == {
+        "title": "Password", "type": "string", "format": "password", "maxLength": 40,
+    }  # fmt: skip
+    assert check(checked) == checked and questions.secret(checked) == {"password"}
+
+
+def test_what_is_wrong_with_a_secret_says_nothing_about_it():
+    """R12: not even how long it is."""
+    schema = check(form(password={"type": "string", "format": "password", "minLength": 8, "maxLength": 40}))
+    for value in ("short", "x" * 41, "\0" * 9, 12345678, None):
+        with pytest.raises(InvalidResponse) as refused:
+            accept(schema, {"password": value})
+        assert refused.value.facts["fields"] == {"password": "Must be a text of 8 to 40 characters."}
+    assert read_form(schema, {"password": ["  spaces stay  "]}) == {"password": "  spaces stay  "}
 
 
 @pytest.mark.parametrize(
