@@ -18,8 +18,8 @@ MUTANTS = [
         "unscoped lookup",
         "R07",
         "runtime_app/permissions.py",
-        'row = seen(model, context, "id = %s", parse_id(id) or UUID(int=0))',
-        'row = statements.first(model, "where id = %s", parse_id(id) or UUID(int=0))',
+        'else seen(model, context, "id = %s", pk)',
+        'else statements.first(model, "where id = %s", pk)',
         "tests/runtime/test_permissions.py::test_every_mix_of_ids_that_do_not_belong_together_is_not_found",
     ),
     Mutant(

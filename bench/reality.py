@@ -107,8 +107,8 @@ REALITY = [
     ),
     Mutant(
         "only prepared Effects are looked for", "R24", "runtime_app/selectors/claimable.py",
-        "(select 1 from runtime_app_grant where state = 'unused' limit 1)",
-        "(select 1 from runtime_app_effect where state = 'prepared' limit 1)",
+        "runtime_app_grant g join runtime_app_run r on r.id = g.run_id\n             where g.state = 'unused'",
+        "runtime_app_effect e join runtime_app_run r on r.id = e.run_id\n             where e.state = 'prepared'",
         REMEDIES + "test_a_worker_that_was_told_nothing_finds_what_is_to_be_sent_again",
     ),
     Mutant(

@@ -1,8 +1,10 @@
 """A refusal as a page: what was not done, what stands now, what one can do (ux: states and outcomes)."""
 
+import sys
 import uuid
 
 from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
+from django.db import InterfaceError, OperationalError
 from django.http import HttpResponse
 
 from runtime_app.errors import InvalidInput, NotFound, SaysoError
@@ -59,17 +61,24 @@ def forbidden(request, reason=""):
 
 
 def failed(request):
-    """500: nothing of the database is asked, since it may be what failed."""
+    """500; 503 while the database cannot be reached. Nothing of it is asked, since it may be what failed."""
+    if isinstance(sys.exc_info()[1], OperationalError | InterfaceError):
+        return HttpResponse(AWAY, status=503, headers={"Retry-After": "5"})
     code = uuid.uuid4().hex[:12]
     request.failure_code = code
     return HttpResponse(FAILED.format(code=code), status=500)
 
 
-FAILED = """<!doctype html>
+_PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Something failed · Sayso</title>
+<title>%s · Sayso</title>
 <link rel="stylesheet" href="/static/sayso/sayso.css"></head>
-<body><main class="page"><header class="head"><h1>Something failed here</h1>
-<p>The fault is ours. Quote <code>{code}</code> when you tell somebody. If you sent something, look at its page before
-you send it again: it shows what was recorded.</p><p><a href="/">To the first page</a></p></header></main></body></html>
+<body><main class="page"><header class="head"><h1>%s</h1>
+<p>%s If you sent something, look at its page before you send it again: it shows what was recorded.</p>
+<p><a href="/">To the first page</a></p></header></main></body></html>
 """
+FAILED = _PAGE % (
+    "Something failed", "Something failed here",
+    "The fault is ours. Quote <code>{code}</code> when you tell somebody.",
+)  # fmt: skip
+AWAY = _PAGE % ("Not now", "The database cannot be reached", "Try again in a moment.")
