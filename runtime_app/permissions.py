@@ -254,10 +254,12 @@ def may_operate(context: Context, environment_id: UUID, held: Roles | None = Non
     return NotAuthorized("You may not start or cancel Runs here: that takes the role operator.", permission="operator")
 
 
-def may_administer(context: Context) -> NotAuthorized | None:
+def may_administer(context: Context, held: Roles | None = None) -> NotAuthorized | None:
     """Why the caller may not change what this tenant is set up with, or None. Whoever administers the installation may:
-    they give the roles."""
-    if _administers_installation(context) or context.actor.kind == "person" and roles(context).has("admin"):
+    they give the roles. `held`: of a member, as a page has read them."""
+    if held is None and _administers_installation(context):
+        return None
+    if context.actor.kind == "person" and (held or roles(context)).has("admin"):
         return None
     return NotAuthorized("You may not set this tenant up: that takes the role admin.", permission="admin")
 
