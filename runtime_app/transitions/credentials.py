@@ -13,7 +13,7 @@ from django.db.models import Q
 
 from .. import canonical, permissions
 from ..credentials import Made, live, stored, token
-from ..errors import IdempotencyConflict, InvalidInput, NotFound
+from ..errors import IdempotencyConflict, InvalidInput
 from ..events import NEWS
 from ..ids import parse_id, uuid7
 from ..models import Credential, Environment, Instance
@@ -138,12 +138,7 @@ def delete_instance(context: Context, *, instance_id) -> Instance:
 def _deletable(context: Context, pk) -> Instance:
     if not context.credential_id:
         return permissions.administered(Instance, context, pk)
-    made = Instance.objects.filter(
-        tenant_id=context.tenant_id, provisioner_id=context.credential_id, pk=parse_id(pk)
-    ).first()
-    if made is None:
-        raise NotFound
-    return made
+    return permissions.find(Instance, context, pk)
 
 
 def _fresh(pk):
