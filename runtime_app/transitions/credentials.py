@@ -101,7 +101,6 @@ def revoke_credential(change: Change, *, credential_id) -> Credential:
     found = change.lock(Credential, found.pk)
     if found.revoked_at is None:
         _revoke(change, found)
-        _news(change)
     return found
 
 
@@ -216,9 +215,12 @@ def _revoke(change: Change, credential: Credential) -> None:
     credential.revoked_at, credential.revoked_by = change.now(), change.context.actor.name
     credential.save(update_fields=["revoked_at", "revoked_by"])
     noted(change, credential, CHANGE, "Revoked.")
+    _news(change, credential)
 
 
-def _news(change: Change) -> None:
-    """Whoever holds a poll, a stream or a socket of this tenant open looks again, at the commit."""
+def _news(change: Change, credential: Credential | None = None) -> None:
+    """Whoever holds a poll, a stream or a socket open, with this credential or in this tenant, looks again at the
+    commit."""
+    about = f"{change.context.tenant_id} {credential.pk if credential else ''}".strip()
     with connection.cursor() as cursor:
-        cursor.execute("select pg_notify(%s, %s)", [NEWS, str(change.context.tenant_id)])
+        cursor.execute("select pg_notify(%s, %s)", [NEWS, about])
