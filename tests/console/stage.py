@@ -113,7 +113,7 @@ def signs_in(user, **more):
 
 
 def routes() -> dict[str, str]:
-    """Every route of the console by its name, but the administration's and those of software: `/t/{slug}/runs/{run_id}/`."""
+    """Every route of a person by its name, but those of the administration: `/t/{slug}/runs/{run_id}/`."""
     return dict(_walk(get_resolver(), "/"))
 
 
