@@ -19,6 +19,8 @@ def table(rounds: Rounds) -> str:
         "| --- | --- | --- | --- | --- |",
         *(cost(rounds, *each) for each in NAMES.items()),
         "",
+        idle(rounds),
+        "",
         stalls(rounds),
     ]
     return "\n".join(lines)
@@ -57,6 +59,14 @@ RATIOS = [
     (f"{LOOP}, pydantic-ai ÷ floor in Django", rate("conversing", 16), rate("floor_django", 16), RATE, ""),
     (f"{LOOP} ÷ floor in psycopg", rate("plain", 16), rate("floor_psycopg", 16), RATE, ""),
     (f"{LOOP} ÷ pgbench", rate("plain", 16), lambda found: found["limit"], RATE, "≥ 0.06"),
+    (
+        "AAP, asked to reported, 1 at once ÷ Runs of floor in Django",
+        rate("elsewhere", 1),
+        rate("floor_django", 1),
+        RATE,
+        "",
+    ),
+    ("AAP calls/s, 16 at once ÷ Runs/s of floor in Django", rate("elsewhere", 16), rate("floor_django", 16), RATE, ""),
     ("commit → 1 socket, p50 ÷ bare ASGI", last("ours", 1), last("raw", 1), MS, "≤ 1.5"),
     ("commit → last of 100 sockets, p50 ÷ bare ASGI", last("ours", 100), last("raw", 100), MS, "≤ 1.5"),
 ]
@@ -74,6 +84,18 @@ def cost(rounds: Rounds, name: str, title: str) -> str:
         f"| {title} | {each['statements']:.1f} | {each['written']:.1f} | {each['wal'] / 1024:.1f} KB "
         f"| {each['cpu']:.1f} ms |"
     )
+
+
+def idle(rounds: Rounds) -> str:
+    """What open long polls cost the server while nothing happens."""
+    each = [found["idle"] for found in rounds]
+    parts = ("threads", "{:.0f}"), ("connections", "{:.0f}"), ("memory", "{:.0f} MB")
+    told = [
+        f"{name} {form.format(median(at['before'][name] for at in each))} → "
+        f"{form.format(median(at['during'][name] for at in each))}"
+        for name, form in parts
+    ]
+    return f"{min(at['open'] for at in each):,} open long polls: {', '.join(told)}."
 
 
 def stalls(rounds: Rounds) -> str:

@@ -20,6 +20,7 @@ QUICK = {"warm": 3, "settled": 8, "seconds": 1.5}
 CYCLES = {"floor_psycopg": ["bench.floor_psycopg", "drive"], "floor_django": ["bench.floor_django", "drive"],
           "plain": ["bench.ours", "drive", "plain"], "conversing": ["bench.ours", "drive", "conversing"]}  # fmt: skip
 SOCKETS = (1, 100)
+POLLS = 1000
 LIMIT = 300  # seconds for one measurement
 
 
@@ -66,6 +67,10 @@ def one_round(number: int, rounds: int, cluster, where: dict[str, dict], *, quic
         for which, environment in (("raw", where["floor_psycopg"]), ("ours", where["plain"])):
             say(f"round {number + 1} of {rounds}: {count} sockets, {which}")
             found[which, count] = measured(["bench.live", which, str(count), str(events)], environment)
+    say(f"round {number + 1} of {rounds}: agents elsewhere")
+    found["elsewhere"] = measured(["bench.elsewhere", "cycle"], where["plain"] | {"BENCH_SIZES": json.dumps(sizes)})
+    say(f"round {number + 1} of {rounds}: {POLLS} open long polls")
+    found["idle"] = measured(["bench.elsewhere", "idle", str(POLLS)], where["plain"])
     return found
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from console.processes import Children
 
-PATIENCE = 30  # seconds a part has to come up
+PATIENCE = 120  # seconds a part has to come up, on a busy machine too
 PARTS = ("harbor", "web", "worker")
 
 

@@ -52,7 +52,8 @@ class _Read:
 
 @dataclass
 class Run(_Read):
-    """A Run of this agent, as last heard of. `ends_with`: the result it is completed with, if nothing goes wrong."""
+    """A Run of this agent, as it was when it was read; `lease` is its newest. `ends_with`: the result it is completed
+    with, if nothing goes wrong."""
 
     id: str
     session: str
@@ -65,6 +66,9 @@ class Run(_Read):
     result: dict | None = field(default=None, repr=False)
     ends_with: str = ""
     stop: SaysoError | None = field(default=None, repr=False)
+
+    def __post_init__(self):
+        self.waits = self.state != "running"  # its next turn has to be taken before it goes on
 
     def check(self) -> None:
         """Raise RunEnded (`cancelling`, or how) or LeaseLost if a heartbeat was told so: stop what you are doing."""
@@ -173,7 +177,7 @@ class Calling:
     def turn(self, run: Run) -> Steps[Run]:
         """Go on with a Run that waited and was answered: its next Lease."""
         now = Run.of((yield from self._post(f"/runs/{run.id}/turn", {})))
-        run.state, run.lease = now.state, now.lease
+        run.lease, run.waits = max(run.lease, now.lease), False  # of two taken at once the newer holds
         return run
 
     def complete(self, run: Run, result: str = "") -> Steps[None]:
@@ -253,7 +257,7 @@ class Calling:
             if left < 1:
                 return request
             request = Request.of((yield from self._get(f"/requests/{request.id}", {"wait": f"{left}s"}, held=left)))
-        if run.state != "running":
+        if run.waits:
             try:
                 yield from self.turn(run)
             except InvalidResponse as others:  # it stopped at more than this one
@@ -333,7 +337,7 @@ class Calling:
         key = key or f"{kind}-{sha256(_dump(asked)).hexdigest()[:24]}"
         request = Request.of((yield from self._say(run, "requests", key=key, kind=kind, **asked, **(more or {}))))
         if request.state == "pending":
-            run.state = "waiting"
+            run.waits = True
         return request
 
     def _report(self, request: Request, report: Report) -> Steps[None]:
@@ -394,11 +398,12 @@ def _error(answer: httpx.Response) -> SaysoError:
 
 
 def _retry_after(answer: httpx.Response) -> float:
-    """In seconds, 0 without."""
+    """In seconds, 0 without. A date is counted from the answer's own."""
     said = answer.headers.get("retry-after", "")
     if said.isdigit():
         return float(said)
     try:
-        return max(0.0, parsedate_to_datetime(said).timestamp() - time.time())
-    except (TypeError, ValueError):
+        left = parsedate_to_datetime(said) - parsedate_to_datetime(answer.headers["date"])
+        return max(0.0, left.total_seconds())
+    except (TypeError, ValueError, KeyError):
         return 0.0

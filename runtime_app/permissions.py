@@ -103,7 +103,7 @@ def visible(model, context: Context):
     what is its own, while its credential lives."""
     rows = model.objects.filter(tenant_id=context.tenant_id)
     if context.credential_id:
-        return rows.filter(tenant_id__in=_live(context).values("tenant_id"), **_own(model, context.actor.id))
+        return rows.filter(tenant_id__in=_live(context).values("tenant_id"), **_own(model, context))
     if context.actor.kind != "person":
         return rows
     return rows.filter(
@@ -138,12 +138,16 @@ _OWN = {
     Session: "instance_id", Run: "instance_id", Request: "run__instance_id", Effect: "run__instance_id",
     Event: "session__instance_id",
 }  # fmt: skip
-_OWN |= {Instance: "provisioner_id"}  # a provisioner token's: the Instances it made
 
 
-def _own(model, instance_id: str) -> dict[str, str]:
-    """What of this table is an Instance's own. Other tables are not an agent's to see at all."""
-    return {_OWN[model]: instance_id} if model in _OWN else {"pk": UUID(int=0)}
+def _own(model, context: Context) -> dict:
+    """What of this table is an Instance's own, and a provisioner token's: the Instances it made, or that a token did of
+    which it is a rotation: of its name, in its environment. Other tables are not an agent's to see at all."""
+    if model is Instance:
+        token = Credential.objects.filter(pk=context.credential_id, kind="provisioner")
+        same = Credential.objects.filter(tenant_id=context.tenant_id, kind="provisioner", name__in=token.values("name"))
+        return {"provisioner_id__in": same.filter(environment_id__in=token.values("environment_id")).values("pk")}
+    return {_OWN[model]: context.actor.id} if model in _OWN else {"pk": UUID(int=0)}
 
 
 def still_live(context: Context) -> None:
@@ -270,10 +274,12 @@ def may_operate(context: Context, environment_id: UUID, held: Roles | None = Non
     return NotAuthorized("You may not start or cancel Runs here: that takes the role operator.", permission="operator")
 
 
-def may_administer(context: Context) -> NotAuthorized | None:
+def may_administer(context: Context, held: Roles | None = None) -> NotAuthorized | None:
     """Why the caller may not change what this tenant is set up with, or None. Whoever administers the installation may:
-    they give the roles."""
-    if _administers_installation(context) or context.actor.kind == "person" and roles(context).has("admin"):
+    they give the roles. `held`: of a member, as a page has read them."""
+    if held is None and _administers_installation(context):
+        return None
+    if context.actor.kind == "person" and (held or roles(context)).has("admin"):
         return None
     return NotAuthorized("You may not set this tenant up: that takes the role admin.", permission="admin")
 

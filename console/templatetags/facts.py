@@ -72,7 +72,7 @@ def value_html(value):
 
 @register.simple_tag
 def sent_with(sent: str) -> dict:
-    """What a remote agent sent beside the arguments: server, tool, and its context, leaf by leaf."""
+    """What an agent elsewhere sent beside the arguments: the server and tool it named, and its context by leaf."""
     if not sent:
         return {}
     parts = canonical.parse(sent)

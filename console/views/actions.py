@@ -17,7 +17,7 @@ from .requests import refusals
 @in_tenant
 def index(request):
     described, lately = selectors.registry(request.context)
-    why_not = selectors.why_not_administer(request.context, request.held)
+    why_not = permissions.may_administer(request.context, request.held)
     return page(request, "actions.html", described=described, lately=lately, why_not=why_not)
 
 
@@ -38,7 +38,7 @@ def edit(request, registration_id):
 def form(request, found, status=200, error=None):
     """What is said of one name, to be read, and by an admin to be written."""
     facts = {"found": found, "error": error, "kept": forms.typed(request.POST) if error else _of(request, found)}
-    facts["why_not"] = selectors.why_not_administer(request.context, request.held)
+    facts["why_not"] = permissions.may_administer(request.context, request.held)
     return page(request, "action.html", status, **facts)
 
 

@@ -38,7 +38,7 @@ def making(request, status=200, error=None):
     facts = {"instance": selectors.agent_elsewhere(request.context, named) if named else None, "error": error}
     facts |= {"kept": forms.typed(request.POST) if error else {}, "credential_id": uuid7()}
     facts |= {"places": selectors.environments(request.context), "lives": setup_forms.LIVES.items()}
-    facts["why_not"] = selectors.why_not_administer(request.context, request.held)
+    facts["why_not"] = permissions.may_administer(request.context, request.held)
     return page(request, "credential.html", status, **facts)
 
 

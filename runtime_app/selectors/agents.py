@@ -31,7 +31,7 @@ def agents(context: Context, held: Roles, *, deleted: bool = False, last=None) -
     rows = visible(Instance, context).filter(hosted=False, deleted_at__isnull=not deleted)
     rows = rows.select_related("environment", "owner", "provisioner")
     found, after = page(before(rows, context, last, "created_at"), PAGE)
-    made = AgentsPage(clock.now(), found, after, why_not=why_not_administer(context, held))
+    made = AgentsPage(clock.now(), found, after, why_not=may_administer(context, held))
     mine = {each.pk: each for each in found}
     for each in found:
         each.credentials = []
@@ -81,7 +81,3 @@ def _count_runs(mine: dict) -> None:
     counted = dict(unended.values_list("instance_id").annotate(n=Count("pk")))
     for pk, each in mine.items():
         each.unended = counted.get(pk, 0)
-
-
-def why_not_administer(context: Context, held: Roles) -> Exception | None:
-    return None if held.has("admin") else may_administer(context)

@@ -13,7 +13,7 @@ from django.db.models import Q
 
 from .. import canonical, permissions
 from ..credentials import Made, live, stored, token
-from ..errors import IdempotencyConflict, InvalidInput, NotFound
+from ..errors import IdempotencyConflict, InvalidInput
 from ..events import NEWS
 from ..ids import parse_id, uuid7
 from ..models import Credential, Environment, Instance
@@ -101,7 +101,6 @@ def revoke_credential(change: Change, *, credential_id) -> Credential:
     found = change.lock(Credential, found.pk)
     if found.revoked_at is None:
         _revoke(change, found)
-        _news(change)
     return found
 
 
@@ -138,12 +137,7 @@ def delete_instance(context: Context, *, instance_id) -> Instance:
 def _deletable(context: Context, pk) -> Instance:
     if not context.credential_id:
         return permissions.administered(Instance, context, pk)
-    made = Instance.objects.filter(
-        tenant_id=context.tenant_id, provisioner_id=context.credential_id, pk=parse_id(pk)
-    ).first()
-    if made is None:
-        raise NotFound
-    return made
+    return permissions.find(Instance, context, pk)
 
 
 def _fresh(pk):
@@ -221,9 +215,12 @@ def _revoke(change: Change, credential: Credential) -> None:
     credential.revoked_at, credential.revoked_by = change.now(), change.context.actor.name
     credential.save(update_fields=["revoked_at", "revoked_by"])
     noted(change, credential, CHANGE, "Revoked.")
+    _news(change, credential)
 
 
-def _news(change: Change) -> None:
-    """Whoever holds a poll, a stream or a socket of this tenant open looks again, at the commit."""
+def _news(change: Change, credential: Credential | None = None) -> None:
+    """Whoever holds a poll, a stream or a socket open, with this credential or in this tenant, looks again at the
+    commit."""
+    about = f"{change.context.tenant_id} {credential.pk if credential else ''}".strip()
     with connection.cursor() as cursor:
-        cursor.execute("select pg_notify(%s, %s)", [NEWS, str(change.context.tenant_id)])
+        cursor.execute("select pg_notify(%s, %s)", [NEWS, about])

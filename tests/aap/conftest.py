@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 
 from runtime_app import credentials
-from runtime_app.models import Credential
+from runtime_app.models import Credential, Request, Run
 from tests import cast
 
 BASE = "/api/aap/v1"
@@ -70,6 +70,18 @@ def mailer(northgate):
     return agent
 
 
+def stored(told: dict) -> Request:
+    return Request.objects.select_related("run").get(pk=told["id"])
+
+
+def run(told: dict) -> Run:
+    return stored(told).run
+
+
+def refused(answer: tuple, status: int, code: str) -> None:
+    assert (answer[0], answer[1]["error"]["code"]) == (status, code), answer
+
+
 def provisioner_of(house, environment: str = "staging", name: str = "factory") -> Agent:
     token = credentials.token("provisioner")
     made = Credential.objects.create(
@@ -84,3 +96,16 @@ def provisioner_of(house, environment: str = "staging", name: str = "factory") -
 @pytest.fixture
 def factory(northgate):
     return provisioner_of(northgate)
+
+
+@pytest.fixture
+def asked(mailer):
+    status, told = mailer.asks()
+    assert status == 201
+    return told
+
+
+@pytest.fixture
+def approved(northgate, asked):
+    northgate.approves("Ada", stored(asked), message="Go.")
+    return asked

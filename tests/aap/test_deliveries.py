@@ -11,11 +11,11 @@ from agentapprovalprotocol.receiver import verify
 
 from runtime_app import deliveries, transitions, webhooks
 from runtime_app.models import Delivery, Receiver
-from tests.aap.conftest import Agent
+from tests.aap.conftest import Agent, refused, stored
 from tests.aap.receiving import SECRET, Hook
 from tests.aap.test_instances import makes
-from tests.aap.test_requests import refused, stored
 from tests.cast import Deny
+from tests.hosted.processes import beside_a_worker, soon
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -140,6 +140,17 @@ def test_an_attempt_is_signed_anew_and_says_the_same(northgate, agent, clock):
         verify(SECRET, first | {"webhook-timestamp": second["webhook-timestamp"]}, body)
     delivery = Delivery.objects.get()
     assert (delivery.attempts, delivery.last_status, delivery.next_at) == (2, "204", None)
+
+
+def test_a_worker_tells_at_once_what_was_decided(northgate, agent, hook):
+    """It is woken by the commit: by itself it would look a minute later."""
+
+    def people():
+        approve(northgate, agent.asks()[1])
+        soon(lambda: Delivery.objects.filter(delivered_at__isnull=False).exists(), within=15)
+
+    beside_a_worker(people, SAYSO_LOOK_SECONDS=60)
+    assert [message["type"] for message in hook.messages()] == ["request.resolved"]
 
 
 def test_it_is_tried_for_168_hours_after_the_decision_later_each_time(northgate, agent, clock):

@@ -9,8 +9,7 @@ from runtime_app import credentials, transitions
 from runtime_app.api.aap import instances
 from runtime_app.errors import NotAuthorized
 from runtime_app.models import Credential, Delivery, Effect, Instance, Now, Receiver, Request, Run
-from tests.aap.conftest import Agent, provisioner_of
-from tests.aap.test_requests import refused, run, stored
+from tests.aap.conftest import Agent, provisioner_of, refused, run, stored
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SECRET = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
@@ -223,6 +222,16 @@ def test_another_provisioners_instance_does_not_exist(northgate, harbour, factor
         for answer in (agent.call("GET", where), renamed, agent.call("DELETE", where)):
             refused(answer, 404, "not_found")
     assert Credential.objects.filter(kind="instance", revoked_at=None).exists()
+
+
+def test_a_rotated_token_manages_what_the_one_before_it_made(northgate, factory):
+    """Two live at once; of its name, in its environment, and of no other."""
+    _, told = makes(factory)
+    made = transitions.rotate_credential(northgate.context("Ann"), credential_id=factory.credential.pk)
+    path, rotated = f"/instances/{told['instance']['id']}", Agent(made.token)
+    transitions.revoke_credential(northgate.context("Ann"), credential_id=factory.credential.pk)
+    refused(factory.call("GET", path), 401, "unauthenticated")
+    assert rotated.call("GET", path) == (200, told["instance"]) and rotated.call("DELETE", path)[0] == 204
 
 
 def test_a_revoked_provisioner_makes_nothing(factory):

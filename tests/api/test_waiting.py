@@ -214,7 +214,7 @@ class Stream:
     async def frame(self) -> dict:
         while True:
             while "\n\n" not in self.text:
-                self.text += (await self.call.message())["body"].decode()
+                self.text += (await self.call.message(60))["body"].decode()
             frame, self.text = self.text.split("\n\n", 1)
             if not frame.startswith("retry:"):
                 return dict(line.split(": ", 1) for line in frame.splitlines())

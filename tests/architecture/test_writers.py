@@ -17,7 +17,7 @@ STATES = {"state", "outcome", "lease_number", "lease_until", "cancel_requested_a
 
 # Modules that may go from a model to its rows: each is a door, a read, or stands behind one.
 READERS = (
-    "runtime_app/admin.py",
+    "runtime_app/admin/",
     "runtime_app/credentials.py",  # a credential by its token
     "runtime_app/events.py",
     "runtime_app/hosted/outcomes.py",  # Requests of the turn it was given

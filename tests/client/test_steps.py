@@ -93,7 +93,7 @@ def test_a_question_waits_is_answered_and_takes_the_next_turn(talk):
     assert talk(server, "ask", mine, "Which?", SCHEMA) == {"name": "n"}
     assert server.paths == ["POST /runs/r1/requests", "GET /requests/q1", "GET /requests/q1", "POST /runs/r1/turn"]
     assert server.asked[1].url.query == b"wait=30s"
-    assert (mine.lease, mine.state) == (2, "running")
+    assert (mine.lease, mine.waits) == (2, False)
 
 
 def test_the_same_question_has_the_same_key_and_another_has_another(talk):
@@ -183,6 +183,13 @@ def test_a_dropped_line_and_a_busy_server_are_tried_again_under_the_same_key(tal
     assert talk(server, "start", "go", thread="t").id == "r1"
     assert len(set(server.keys())) == 1 and len(server.asked) == 4
     assert 7 in pauses and server.body(3) == {"message": "go", "interactive": True, "thread": "t"}
+
+
+def test_a_date_to_try_again_at_is_counted_from_the_answers_own(talk, pauses):
+    """No clock of this machine is asked."""
+    dates = {"Date": "Sun, 29 Nov 2026 18:00:00 GMT", "Retry-After": "Sun, 29 Nov 2026 18:00:09 GMT"}
+    talk(Server((429, {"code": "too_many"}, dates), (200, {})), "me")
+    assert 9 in pauses
 
 
 @pytest.mark.parametrize(

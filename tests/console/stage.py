@@ -119,7 +119,7 @@ def signs_in(user, **more):
 
 
 def routes() -> dict[str, str]:
-    """Every route of the console by its name, but those of the administration and of software."""
+    """Every route of a person by its name, but those of the administration: `/t/{slug}/runs/{run_id}/`."""
     return dict(_walk(get_resolver(), "/"))
 
 

@@ -28,6 +28,7 @@ from runtime_app.models import (
     Tenant,
 )
 from tests import cast
+from tests.console.test_admin_credentials import agent_elsewhere
 
 KEPT = sorted((model for model, page in site._registry.items() if isinstance(page, Kept)), key=lambda m: m.__name__)
 SETUP = sorted((model for model in site._registry if model not in KEPT), key=lambda m: m.__name__)
@@ -61,6 +62,7 @@ def history(northgate):
     transitions.finish(turn, state="succeeded")
     northgate.ask({}, interactive=False)
     northgate.policy()
+    agent_elsewhere(northgate)
     Schedule.objects.create(
         tenant=northgate.tenant, agent="deployer", environment=northgate.staging, message=HIDDEN, cron="0 6 * * 1",
         set_by=northgate.people["Olga"],
@@ -248,7 +250,7 @@ def test_a_membership_goes_with_its_roles_and_leaves_history(root, northgate):
 def test_a_row_that_somebody_used_meanwhile_is_kept_with_a_sentence(root, northgate, monkeypatch):
     """The check saw nothing; the database did."""
     run = northgate.start()
-    monkeypatch.setattr("runtime_app.admin.referring", lambda obj, except_for: [])
+    monkeypatch.setattr("runtime_app.admin.setup.referring", lambda obj, except_for: [])
     page = root.post(to(Environment, "delete", run.environment_id), {"post": "yes"}, follow=True)
     assert "Nothing was changed" in reads(page)
     assert Environment.objects.filter(pk=run.environment_id).exists()

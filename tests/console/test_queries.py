@@ -8,7 +8,7 @@ from tests.console import stage
 
 MOST = {  # session and account among them
     "inbox": 8, "runs": 10, "sessions": 8, "effects": 27, "request": 26, "run": 26, "session": 13, "cancel": 20,
-    "effect": 22, "begin": 8, "blockers": 9, "blocker": 16, "environments": 9, "schedules": 11, "result.json": 12,
+    "effect": 22, "begin": 9, "blockers": 9, "blocker": 16, "environments": 9, "schedules": 11, "result.json": 12,
     "agents": 13, "agent": 13, "actions": 9, "action": 9, "trace.jsonl": 14,
 }  # fmt: skip
 

@@ -8,6 +8,7 @@ import sys
 import urllib.request
 from pathlib import Path
 
+import httpx
 import pytest
 from django.contrib.auth.models import User
 
@@ -80,7 +81,7 @@ class Demo:
             without = {"SAYSO_AGENTS", "SAYSO_DATA", "SAYSO_PORT"}
             environment = {name: value for name, value in os.environ.items() if name not in without}
             self.running = subprocess.Popen(command, env=environment, stdout=out, stderr=out)
-        soon(self.told, within=90)
+        soon(self.told, within=240)
         return json.loads((self.folder / "demo.json").read_text())
 
     def told(self) -> bool:
@@ -102,6 +103,15 @@ class Demo:
             return False
 
 
+def provisions(told: dict) -> int:
+    """The status that an agent elsewhere gets that asks for its Instance, with what demo.json says."""
+    signed = {"Authorization": f"Bearer {told['api']['instance_token']}"}
+    me = httpx.get(f"{told['api']['base_url']}/me", headers=signed).raise_for_status().json()
+    assert (me["tenant"], me["environment"]) == ("northgate", "staging")
+    signed = {"Authorization": f"Bearer {told['aap']['provisioner_token']}", "Idempotency-Key": "mine"}
+    return httpx.post(f"{told['aap']['base_url']}/v1/instances", json={}, headers=signed).status_code
+
+
 @pytest.fixture
 def demo(transactional_db, tmp_path):
     demo = Demo(tmp_path)
@@ -119,10 +129,12 @@ def test_the_demo_tells_scripts_ends_in_time_and_goes_on_after_a_kill(demo):
     assert {"approver@staging", "approver", "admin"} <= {role for person in told["people"] for role in person["roles"]}
     assert told["people"][0]["password"] in demo.said()
     assert demo.answers()
+    assert provisions(told) == 201
 
     demo.end(signal.SIGKILL)
     soon(lambda: not demo.answers(), within=10)
     again = demo.start()
     assert again["runs"] == told["runs"] and again["requests"] == told["requests"]
+    assert again["aap"] == told["aap"] and again["api"] == told["api"] and provisions(again) == 200
     assert demo.end(within=5) == 0
     assert not demo.answers()

@@ -12,6 +12,7 @@ from .. import doors
 
 DURATION = re.compile(r"([1-9][0-9]*)(s|m|h)")
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours"}
+VISIBLE = re.compile(r"[!-~]")
 SECRET = re.compile(r"whsec_[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=")
 OUTCOMES = ("succeeded", "failed")
 
@@ -77,7 +78,7 @@ def identifier(found: dict, name: str) -> UUID:
 def key(request, *operation) -> str:
     """The Idempotency-Key, which counts within its operation: of any length there, of one length here."""
     sent = request.headers.get("Idempotency-Key", "")
-    if not sent.strip():
+    if not VISIBLE.search(sent):
         raise InvalidInput(
             "This call takes an Idempotency-Key.",
             reason="missing_idempotency_key",

@@ -3,14 +3,22 @@ strict parser; where it becomes an action's parameters it is bound as it came.""
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from ...canonical import Number
+
+
+def _whole(value: Any) -> Any:
+    """2.0 is the integer 2 in JSON."""
+    return int(value) if isinstance(value, Number) and value == value.to_integral_value() else value
+
 
 Text = Annotated[str, Field(max_length=20_000)]
 Short = Annotated[str, Field(max_length=200)]
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
 Message = Annotated[str, Field(max_length=65_536, pattern=r"\S")]
 Id = Annotated[str, Field(min_length=1, max_length=64)]
-Lease = Annotated[int, Field(ge=1, lt=2**31)]
+Lease = Annotated[int, BeforeValidator(_whole), Field(ge=1, lt=2**31)]
 Finding = Literal["committed", "not_committed", "unknown"]
 
 
@@ -81,7 +89,9 @@ NewRequest = Annotated[AskedQuestion | AskedApproval, Field(discriminator="kind"
 
 
 class Dispatched(Body):
-    lease: Lease = Field(default=0)
+    """Without a Lease, or with 0: whoever has the Run's turn."""
+
+    lease: Annotated[int, BeforeValidator(_whole), Field(ge=0, lt=2**31)] = 0
 
 
 class Outcome(Body):

@@ -68,6 +68,14 @@ Key = Annotated[
     ),
 ]  # fmt: skip
 
+ResponseId = Annotated[
+    str,
+    Header(
+        alias="Idempotency-Key", pattern=r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$",
+        description="The `response_id`: the same response again under it changes nothing.",
+    ),
+]  # fmt: skip
+
 
 def responses(model: Any, *statuses: int) -> dict:
     """What an operation may answer: this, or any refusal there is."""

@@ -8,7 +8,7 @@ from ...responses import Answer, Approve, Deny, Finding, Recover, Resume
 from ...selectors import outside
 from . import callers, documents
 from .bodies import NewResponse, SaidAnswer, SaidApprove, SaidDeny, SaidFinding
-from .contract import Key, answered, responses
+from .contract import ResponseId, answered, responses
 from .schemas import InboxDoc, Me, Recorded
 
 router = Router(tags=["people"], by_alias=True)
@@ -42,10 +42,10 @@ def _told(rows) -> list[dict]:
 
 
 @router.post("/requests/{id}/response", auth=callers.person, response=responses(Recorded))
-def respond(request, id: str, key: Key, said: NewResponse = Body(...)):  # noqa: B008
+def respond(request, id: str, key: ResponseId, said: NewResponse = Body(...)):  # noqa: B008
     """Answer, approve, deny, state a finding or start a recovery action: to exactly this Request. The Idempotency-Key
     is the `response_id`. A credential here is refused: no token approves."""
-    resume = Resume(said.session, id, _response(said), said.message, callers.response_id(key))
+    resume = Resume(said.session, id, _response(said), said.message, key)
     return answered(request, transitions.respond(request.context, resume=resume).recorded)
 
 
