@@ -4,6 +4,7 @@ import argparse
 import os
 import shutil
 import sys
+from pathlib import Path
 
 from console import environ, postgres
 from console.processes import exit_on_sigterm
@@ -52,7 +53,14 @@ def test(words: list[str]) -> None:
     use_settings()
     import pytest
 
-    sys.exit(pytest.main(words))  # tests/conftest.py starts the tests' PostgreSQL
+    sys.exit(pytest.main(_side_by_side(words) + words))  # tests/conftest.py starts the tests' PostgreSQL
+
+
+def _side_by_side(words: list[str]) -> list[str]:
+    """The whole suite takes every processor, up to four: each process has a database and servers of its own. The order
+    is kept, since browser tests come last."""
+    chosen = any(Path(word.partition("::")[0]).exists() for word in words) or "-n" in words
+    return [] if chosen else ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "loadfile", "--no-loadscope-reorder"]
 
 
 def serve(words: list[str]) -> None:

@@ -99,7 +99,7 @@ def drop_abandoned() -> None:
 
     with psycopg.connect(settings.DATABASE_OWNER_URL, dbname="postgres", autocommit=True) as connection:
         for (name,) in connection.execute("SELECT datname FROM pg_database WHERE starts_with(datname, %s)", [PREFIX]):
-            pid = name.removeprefix(PREFIX)
+            pid = name.removeprefix(PREFIX).partition("_")[0]
             if pid.isdigit() and not os.path.exists(f"/proc/{pid}"):
                 connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
