@@ -49,7 +49,8 @@ SCRIPTS = {
     "no JSON": [[("deploy", '{"service": "a", ')], "done"],
     "a number for a text": [[("deploy", '{"service": "a", "version": 1}')], "done"],
     "a secret in clear": [
-        [("ask_person", {"prompt": "?", "schema": {"type": "object", "properties": {"otp": {"type": "string"}}}})], "done",
+        [("ask_person", {"prompt": "?", "schema": {"type": "object", "properties": {"otp": {"type": "string"}}}})],
+        "done",
     ],
     "a child that deploys": [[("run_agent", {"agent": "scripted", "message": "two deployments"})], "done"],
     "a child and a question": [
