@@ -18,7 +18,7 @@ def files(*folders: str, suffix: str = "") -> list[Path]:
         for here, below, names in os.walk(ROOT / folder):
             below[:] = [name for name in below if name not in NOT_OURS and not name.endswith("_cache")]
             below[:] = [name for name in below if name != ".hypothesis"]
-            found += [(Path(here) / name).relative_to(ROOT) for name in names if name.endswith(suffix)]
+            found += [(Path(here) / name).relative_to(ROOT) for name in names if name.endswith(suffix) and name not in NOT_OURS]
     return sorted(found)
 
 
