@@ -60,7 +60,7 @@ RATIOS = [
     (f"{LOOP} ÷ floor in psycopg", rate("plain", 16), rate("floor_psycopg", 16), RATE, ""),
     (f"{LOOP} ÷ pgbench", rate("plain", 16), lambda found: found["limit"], RATE, "≥ 0.06"),
     (
-        "AAP, asked to reported, 1 at once ÷ Runs of floor in Django",
+        "AAP calls/s, 1 at once ÷ Runs/s of floor in Django",
         rate("elsewhere", 1),
         rate("floor_django", 1),
         RATE,

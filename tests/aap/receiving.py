@@ -14,7 +14,8 @@ class Hook:
     """A receiver in this process. `answers`: what it says, one after another, then the last one again: a status, or a
     status with headers, or a function of the message. `heard`: each attempt as it came."""
 
-    def __init__(self, *answers):
+    def __init__(self, *answers, tls=None):
+        self.tls = tls
         self.answers, self.heard, self.open, self.most = list(answers or [204]), [], 0, 0
         self.lock = threading.Lock()
 
@@ -38,6 +39,9 @@ class Hook:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
+        self.server.handle_error = lambda *_: None  # who goes away goes away
+        if self.tls:
+            self.server.socket = self.tls.wrap_socket(self.server.socket, server_side=True)
         self.url = f"http://127.0.0.1:{self.server.server_port}/hook"
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
         return self

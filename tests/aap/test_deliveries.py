@@ -2,12 +2,17 @@
 
 import asyncio
 import json
+import ssl
 import uuid
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import pytest
 from agentapprovalprotocol.receiver import verify
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from runtime_app import deliveries, transitions, webhooks
 from runtime_app.models import Delivery, Receiver
@@ -297,6 +302,29 @@ def test_a_name_that_changes_its_meaning_gains_nothing(monkeypatch, settings, ho
     assert hook.heard[0][0]["Host"] == f"rebound.test:{port.split('/')[0]}"
     with pytest.raises(webhooks.Unsafe):
         sends(f"http://rebound.test:{port}")
+
+
+def test_a_certificate_is_one_of_the_name_and_not_of_the_address(monkeypatch, tmp_path):
+    """T87: the connection goes to a checked address, and proves the name."""
+    key, pem, later = ec.generate_private_key(ec.SECP256R1()), tmp_path / "pem", timedelta(days=1)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "hooks.test")])
+    certificate = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+    certificate = certificate.not_valid_before(datetime.now(UTC) - later).not_valid_after(datetime.now(UTC) + later)
+    certificate = certificate.add_extension(x509.SubjectAlternativeName([x509.DNSName("hooks.test")]), critical=False)
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    pem.write_bytes(private + certificate.sign(key, SHA256()).public_bytes(Encoding.PEM))
+    ours, theirs = ssl.create_default_context(cafile=pem), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    theirs.load_cert_chain(pem)
+    asked = []
+    theirs.sni_callback = lambda _, server, __: asked.append(server)
+    monkeypatch.setattr(webhooks, "_certificates", lambda: ours)
+    names(monkeypatch, ["127.0.0.1"])
+    with Hook(tls=theirs) as hook:
+        port = hook.url.split(":")[2]
+        assert sends(f"https://hooks.test:{port}").acknowledges and asked == ["hooks.test"]
+        with pytest.raises(webhooks.Failed):
+            sends(f"https://other.test:{port}")
+    assert len(hook.heard) == 1
 
 
 def test_loopback_is_for_development(settings, hook):

@@ -188,6 +188,19 @@ def test_two_calls_at_once_under_one_key_make_one_request(northgate, mailer, rac
     assert len({told["id"] for _, told in answers}) == 1 and Run.objects.count() == 1
 
 
+def test_a_key_that_is_forgotten_asks_anew_and_brings_no_approval_back(northgate, mailer, approved, owner):
+    """T86: the effect's own key is never forgotten, and no old Grant serves a new request."""
+    mailer.consumes(approved["id"])
+    mailer.reports(approved["id"])
+    with owner.transaction():
+        owner.execute("set local session_replication_role = replica")
+        owner.execute("delete from runtime_app_call")
+    status, told = mailer.asks()
+    assert (status, told["status"]) == (201, "pending") and told["id"] != approved["id"]
+    refused(mailer.consumes(told["id"], key="c"), 409, "not_approved")
+    refused(mailer.consumes(approved["id"], key="new"), 409, "already_consumed")
+
+
 def test_a_replay_by_another_gives_its_words_back_and_no_decision_of_its_own(northgate, mailer, asked):
     """K3 B32: no body brings an approval with it."""
     for more in ({"status": "approved"}, {"decision": {"status": "approved"}}, {"id": str(uuid7())}):

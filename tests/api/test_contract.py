@@ -18,7 +18,11 @@ from tests.cast import elsewhere
 DOCUMENT = ROOT / "runtime_app/api/v1/openapi.json"
 # What no schema can say: where a cursor is of, which form can be shown, what a Run or a Request stands at; and that an
 # agent's environment is its credential's, while a person names one.
+# The cookie that it tries to leave out comes in a header of every call.
 JUDGED = """
+[[operations]]
+include-name = "GET /api/v1/inbox"
+checks.negative_data_rejection.enabled = false
 [[operations]]
 include-name = "GET /api/v1/events"
 checks.positive_data_acceptance.expected-statuses = [200, 400, 404]

@@ -18,7 +18,8 @@ def files(*folders: str, suffix: str = "") -> list[Path]:
         for here, below, names in os.walk(ROOT / folder):
             below[:] = [name for name in below if name not in NOT_OURS and not name.endswith("_cache")]
             below[:] = [name for name in below if name != ".hypothesis"]
-            found += [(Path(here) / name).relative_to(ROOT) for name in names if name.endswith(suffix)]
+            names = [name for name in names if name.endswith(suffix) and name not in NOT_OURS]  # a worktree's .git
+            found += [(Path(here) / name).relative_to(ROOT) for name in names]
     return sorted(found)
 
 

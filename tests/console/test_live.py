@@ -77,6 +77,22 @@ def test_a_page_is_told_the_newest_number_at_once_and_each_later_one(sockets, no
     sockets(scene)
 
 
+def test_an_inbox_that_hears_no_push_looks_at_the_feed_by_itself(sockets, northgate, monkeypatch):
+    """R38, R39: losing every push costs seconds."""
+    monkeypatch.setattr("console.live.AGAIN", 0.2)
+    monkeypatch.setattr(hub, "wake", lambda topic: None)
+
+    async def scene(opened):
+        socket, _ = await opened(northgate.people["Rita"], "/ws/t/northgate/inbox/")
+        assert await socket.receive_from(timeout=5) == "news"
+        assert await socket.receive_nothing(timeout=0.5)
+        await database_sync_to_async(northgate.start)()
+        assert await socket.receive_from(timeout=5) == "news"
+        assert await socket.receive_nothing(timeout=0.5)
+
+    sockets(scene)
+
+
 def test_the_inbox_hears_of_its_own_tenant_alone_and_learns_nothing_else(sockets, northgate, harbour):
     async def scene(opened):
         mine, _ = await opened(northgate.people["Ada"], "/ws/t/northgate/inbox/")

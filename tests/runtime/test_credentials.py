@@ -192,13 +192,13 @@ def test_two_rotations_at_once_leave_two_live(northgate, race):
 
 
 def test_a_revocation_is_heard_by_whoever_waits(northgate, owner):
-    """R40, T83: at its commit, in the topic of its tenant."""
+    """R40, T83: at its commit, in the topics of its tenant and of itself."""
     made = make(northgate)
     owner.autocommit = True
     owner.execute(f"listen {NEWS}")
     transitions.revoke_credential(northgate.context("Ann"), credential_id=made.credential.pk)
     heard = [notice.payload for notice in owner.notifies(timeout=5, stop_after=1)]
-    assert heard == [str(northgate.tenant.pk)]
+    assert heard == [f"{northgate.tenant.pk} {made.credential.pk}"]
     assert not lives(made)
 
 

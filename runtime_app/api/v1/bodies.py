@@ -18,7 +18,7 @@ Short = Annotated[str, Field(max_length=200)]
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
 Message = Annotated[str, Field(max_length=65_536, pattern=r"\S")]
 Id = Annotated[str, Field(min_length=1, max_length=64)]
-Lease = Annotated[int, BeforeValidator(_whole), Field(ge=1, lt=2**31)]
+Lease = Annotated[int, Field(ge=1, lt=2**31), BeforeValidator(_whole)]
 Finding = Literal["committed", "not_committed", "unknown"]
 
 
@@ -91,7 +91,7 @@ NewRequest = Annotated[AskedQuestion | AskedApproval, Field(discriminator="kind"
 class Dispatched(Body):
     """Without a Lease, or with 0: whoever has the Run's turn."""
 
-    lease: Annotated[int, BeforeValidator(_whole), Field(ge=0, lt=2**31)] = 0
+    lease: Annotated[int, Field(ge=0, lt=2**31), BeforeValidator(_whole)] = 0
 
 
 class Outcome(Body):
