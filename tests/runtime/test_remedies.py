@@ -1,6 +1,9 @@
 """Recoveries, late evidence, what is given to a successor, epochs: what may not happen (R16, R24-R28, R34)."""
 
+import fcntl
+
 import pytest
+from django.conf import settings
 
 from runtime_app import failpoints, permissions, transitions
 from runtime_app.actions import Committed, NotCommitted, Working
@@ -247,6 +250,21 @@ def test_a_process_killed_while_an_epoch_begins_hides_no_restore(northgate, epoc
         epochs.watch()
     assert epochs.differences()
     assert epochs.watch().number == epoch.number + 1 and not epochs.differences()
+
+
+def test_nobody_waits_for_the_mark_while_the_database_is_asked(northgate, epoch, monkeypatch):
+    """R27: a line that swallows what is said would stop every process beside the one that has it."""
+    asked, facts = [], epochs._facts
+
+    def with_the_mark_free():
+        with open(settings.SAYSO_MARK) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            asked.append("free")
+        return facts()
+
+    epochs.mark(facts()[3] + 5)
+    monkeypatch.setattr(epochs, "_facts", with_the_mark_free)
+    assert epochs.watch().number == epoch.number + 1 and asked
 
 
 def test_what_an_older_epoch_granted_is_not_sent(northgate, epoch):
