@@ -132,7 +132,8 @@ select exists (select from runtime_app_membership m join auth_user u on u.id = m
 
 async def _heard(ear) -> bool:
     try:
-        await asyncio.wait_for(ear.wait(), AGAIN)
+        async with asyncio.timeout(AGAIN):  # `wait_for` of Python 3.11 loses a cancel that comes with the news
+            await ear.wait()
         return True
     except TimeoutError:
         return False

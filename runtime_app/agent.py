@@ -114,4 +114,5 @@ async def subscribe(session_id, *, context: Context, after: str | None = None) -
             after = page.cursor
             if not page.more:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(news.wait(), LOOK_AGAIN)
+                    async with asyncio.timeout(LOOK_AGAIN):
+                        await news.wait()

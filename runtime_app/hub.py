@@ -79,7 +79,8 @@ class Hub:
     async def stands(self, seconds: float = 2) -> None:
         """Until LISTEN stands. If the database keeps it waiting, whoever waits is woken once it does."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._stands.wait(), seconds)
+            async with asyncio.timeout(seconds):  # `wait_for` of Python 3.11 loses a cancel that comes with the news
+                await self._stands.wait()
 
     async def ask(self, sql: str, values: dict) -> list[tuple]:
         """What one query says, by a connection kept for it: no thread, no pool. Raises psycopg.Error."""

@@ -183,8 +183,10 @@ async def _until(call: Call, left: float) -> Answer:
 
 
 async def heard(ear, longest: float) -> bool:
+    """Whether there was news within so many seconds. `wait_for` of Python 3.11 loses a cancel that comes with it."""
     try:
-        await asyncio.wait_for(ear.wait(), longest)
+        async with asyncio.timeout(longest):
+            await ear.wait()
         return True
     except TimeoutError:
         return False

@@ -15,6 +15,7 @@ class Call:
 
     def __init__(self, path: str, headers: dict[str, str], type: str):
         path, _, query = path.partition("?")
+        self.type = type
         scope = {
             "type": type, "path": path, "raw_path": path.encode(), "query_string": query.encode(), "root_path": "",
             "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
@@ -43,6 +44,9 @@ class Call:
         self.given.put_nowait({"type": type, "code": 1000})
 
     async def end(self) -> None:
+        """Goes away; what does not end by itself is cancelled."""
+        self.leaves(f"{self.type}.disconnect")
+        await asyncio.wait({self.task}, timeout=2)
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
 

@@ -10,6 +10,7 @@ for each in (sessions, runs, requests, events, people):
 
 urlpatterns = [
     path("openapi.json", openapi),
+    path("", nowhere),  # else ninja's own word for it
     path("", api.urls),
     re_path("", nowhere),
 ]
