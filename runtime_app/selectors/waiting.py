@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db.models import BooleanField, Count, Exists, ExpressionWrapper, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce
 
-from ..models import Epoch, Now, Request, Response, Tenant, Worker
+from ..models import Credential, Epoch, Now, Request, Response, Tenant, Worker
 from ..permissions import NEEDED, Context, Roles, visible
 
 MOST = 200  # pending Requests of one kind of list; nobody reads more on a page
@@ -133,6 +133,12 @@ def mine(context: Context, held: Roles):
         Q(run__initiator_id=context.user_id)
         | Q(run__instance__owner_id=context.user_id)
         | Q(run__schedule__set_by_id=context.user_id)
+        | Exists(
+            Credential.objects.filter(
+                Q(instance_id=OuterRef("run__instance_id")) | Q(pk=OuterRef("run__instance__provisioner_id")),
+                made_by_id=context.user_id,
+            )
+        )
         | Exists(
             Response.objects.filter(
                 run_id=OuterRef("run_id"),

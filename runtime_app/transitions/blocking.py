@@ -56,12 +56,23 @@ def given(blocker: Blocker, blocked: Run) -> Request:
     )  # fmt: skip
 
 
+def can_block(run: Run) -> bool:
+    """Whether this is a job that ends when nobody knows what happened (R35). One elsewhere does not stop at what it
+    sent, so it may be running, or have lost its turn; one that was cancelled ends as that."""
+    if run.interactive or run.cancel_requested_at:
+        return False
+    return run.state == "waiting" or not run.hosted and run.state in ("queued", "running")
+
+
 def block_on(change: Change, run: Run, effect: Effect) -> None:
     """Nobody is on the line to establish what happened: the Run ends `blocked`, its `wait_effect` stays (R35)."""
+    if run.state == "queued":  # no queued Run is blocked: it ends in the turn that its agent did not take
+        run.state, run.lease_until = "running", change.now()
+        run.save(update_fields=["state", "lease_until"])
     Blocker.objects.create(
         tenant_id=run.tenant_id, session_id=run.session_id, run_id=run.pk, kind="wait_effect", effect=effect.pk,
         action_name=effect.action_name, action_version=effect.action_version,
-        described=actions.described(actions.registered(effect.action_name)),
+        described=actions.described(actions.registered(effect.action_name)) or effect.request.described,
         unblocks="Establish whether it happened, then start the job again.",
     )  # fmt: skip
     end(change, run, "blocked", reason="The outcome of an effect is unknown.", blocker="wait_effect")

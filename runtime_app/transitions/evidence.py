@@ -10,7 +10,7 @@ from ..models import Attempt, Effect, Evidence, EvidenceFile, Request, Response,
 from ..models.effects import GRADES
 from ..permissions import Actor
 from ..responses import File, Finding
-from .blocking import block_on
+from .blocking import block_on, can_block
 from .change import Change, transition
 from .continuing import wake
 from .raising import raise_unknown
@@ -185,7 +185,7 @@ def unsettle(change: Change, run: Run, effect: Effect) -> None:
 
 def probe_or_block(change: Change, run: Run, effect: Effect) -> None:
     """With nobody on the line it is probed until its deadline, then the Run ends `blocked` on it (R35)."""
-    if run.interactive or run.state != "waiting":
+    if not can_block(run):
         return
     if not (effect.deadline_at and effect.deadline_at > change.now() and schedule_probe(change, effect)):
         block_on(change, run, effect)

@@ -13,7 +13,7 @@ from .. import canonical, permissions, states
 from ..errors import Busy, InvalidInput, InvalidResponse, LeaseLost, NotFound, RunEnded
 from ..events import current_epoch
 from ..models import Environment, Instance, Now, Request, Run, Session
-from .calls import alive, earlier_call, remember
+from .calls import alive, earlier_call, earlier_reply, remember
 from .cancellation import _ended
 from .change import Change, transition
 from .continuing import end, stopped_at_something, wake
@@ -54,6 +54,7 @@ def begin(
     session = _session(change, session_id, thread, title or message)
     alive(change)
     asked = {"message": message, "session": str(session_id or ""), "thread": thread, "interactive": interactive}
+    asked |= {"title": title}
     if earlier := earlier_call(context, key, "begin", asked):
         return Run.objects.get(pk=earlier)
     _legal_message(message)
@@ -137,11 +138,14 @@ def take_turn(change: Change, *, run_id, key: str = "") -> Run:
     """Go on with a Run that is `queued`: its next Lease. One that runs already gives its turn to the caller, who is
     the same Instance started anew. The same `key` again takes no other turn.
 
-    Raises NotFound, RunEnded, InvalidResponse (`waiting`), IdempotencyConflict, Busy.
+    Raises NotFound, RunEnded, InvalidResponse (`waiting`), IdempotencyConflict, LeaseLost (of that turn), Busy.
     """
     run = _mine(change, run_id, None)
     asked = {"run": str(run.pk)}
-    if key and earlier_call(change.context, key, "turn", asked):
+    taken = earlier_reply(change.context, key, "turn", asked) if key else None
+    if taken is not None:
+        if taken != str(run.lease_number):  # that turn is over; the Lease is somebody else's
+            raise LeaseLost("Another turn at this Run was taken since. Nothing was changed.")
         return run
     if run.single or run.state == "waiting":
         raise InvalidResponse("This Run waits: read its Requests.", reason="waiting")
@@ -151,7 +155,7 @@ def take_turn(change: Change, *, run_id, key: str = "") -> Run:
     run.save(update_fields=["state", "lease_number", "lease_until"])
     change.note("run.running", run=run, lease=run.lease_number)
     if key:
-        remember(change.context, key, "turn", asked, run.pk)
+        remember(change.context, key, "turn", asked, run.pk, str(run.lease_number))
     return Run.objects.get(pk=run.pk)
 
 
@@ -159,10 +163,19 @@ def take_turn(change: Change, *, run_id, key: str = "") -> Run:
 def heartbeat(change: Change, *, run_id, lease: int) -> Run:
     """Extend the Lease. No Event: nothing happened. Raises NotFound, LeaseLost, RunEnded (how, or `cancelling`)."""
     run = _mine(change, run_id, lease)
+    _goes_on(change, run)
     if run.state == "running" and not run.single:
         run.lease_until, run.lapses = _lease(), 0
         run.save(update_fields=["lease_until", "lapses"])
     return Run.objects.get(pk=run.pk)
+
+
+def _goes_on(change: Change, run: Run) -> None:
+    """A Lease that ran out, and that no other followed, is the newest still: its Run goes on under it (R29)."""
+    if run.state == "queued" and run.lapses and not run.held_at:
+        run.state, run.lease_until = "running", _lease()
+        run.save(update_fields=["state", "lease_until"])
+        change.note("run.running", run=run, lease=run.lease_number)
 
 
 @transition("conclude_run", "run_id")
@@ -176,6 +189,9 @@ def conclude_run(change: Change, *, run_id, lease: int, state: str, result: str 
     if found.state == state and (found.result, found.reason, found.lease_number) == (result, reason, lease):
         return found
     run = _mine(change, run_id, lease)
+    _goes_on(change, run)
+    if run.state == "queued":
+        raise InvalidResponse("What this Run waited for was answered: take its next turn first.", reason="waiting")
     if run.single or run.state != "running":
         raise InvalidResponse("This Run waits; it cannot end before that is answered.", reason="waiting")
     end(change, run, state, result=result, reason=reason)
@@ -234,6 +250,7 @@ def raise_request(change: Change, *, run_id, lease: int, wait: Question | Ask) -
     run = _mine(change, run_id, lease)
     if run.single:
         raise InvalidResponse("This Run is one Request, and has it.", reason="wrong_kind")
+    _goes_on(change, run)
     raised = raise_waits(change, run, [wait])
     if raised is None:
         return None

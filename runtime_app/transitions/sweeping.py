@@ -9,9 +9,9 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from .. import clock, permissions
-from ..models import Attempt, Request, Run, Worker
+from ..models import Attempt, Grant, Request, Run, Worker
 from .acting import end_with_instance
-from .blocking import block_on
+from .blocking import block_on, can_block
 from .change import Change, opened
 from .continuing import close, end, wake
 from .evidence import conclude, doubt, locked, wake_recoverers
@@ -33,7 +33,8 @@ select 'doubt', e.id, e.tenant_id from runtime_app_effect e where e.state = 'in_
 union all
 select 'stuck', e.id, e.tenant_id from runtime_app_effect e join runtime_app_run r on r.id = e.run_id
  where e.state = 'uncertain' and e.accepted_at is null and e.deadline_at <= sayso_now()
-   and r.state = 'waiting' and not r.interactive
+   and not r.interactive and (r.state = 'waiting' or not r.hosted and r.state in ('queued', 'running'))
+   and r.cancel_requested_at is null
 union all
 select 'orphan', r.id, r.tenant_id from runtime_app_run r join runtime_app_instance i on i.id = r.instance_id
  where not r.hosted and r.state in ('queued', 'running', 'waiting') and i.deleted_at is not null
@@ -81,7 +82,9 @@ def lapse(change: Change, pk) -> None:
     if run.state != "running" or run.lease_until > change.now():
         return
     if run.single:
-        end(change, run, "failed", reason="The approval was not used before it expired.")
+        used = Grant.objects.filter(run_id=run.pk, state="consumed").exists()
+        unused = "The approval was not used before it expired."
+        end(change, run, "failed", reason="The approval was used; its agent reported nothing." if used else unused)
         return
     run.lapses += 1
     if run.cancel_requested_at:
@@ -114,7 +117,7 @@ def give_up(change: Change, pk) -> None:
 def block(change: Change, pk) -> None:
     """Probed until its deadline, and still nobody knows: the job with nobody on the line ends (R35)."""
     run, effect = locked(change, pk)
-    if effect.state == "uncertain" and effect.accepted_at is None and run.state == "waiting" and not run.interactive:
+    if effect.state == "uncertain" and effect.accepted_at is None and can_block(run):
         block_on(change, run, effect)
 
 

@@ -60,7 +60,10 @@ def read_trace(request, id: str):
 @router.post("/runs/{id}/turn", auth=callers.agent, response=responses(RunDoc))
 def take_turn(request, id: str, said: Nothing, key: Key):
     """Go on with a Run that is `queued`: its next Lease. One that runs already gives its turn to the caller."""
-    return whole(request, transitions.take_turn(request.context, run_id=id, key=key).pk)
+    taken = transitions.take_turn(request.context, run_id=id, key=key)
+    # its own Lease, also if another turn was taken before this is read
+    told = documents.whole(outside.told(request.context, taken.pk)) | {"lease": taken.lease_number}
+    return answered(request, told)
 
 
 @router.post("/runs/{id}/heartbeat", auth=callers.agent, response=responses(RunDoc))
