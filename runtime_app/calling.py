@@ -19,7 +19,7 @@ from uuid import uuid4
 
 import httpx
 
-from .errors import InvalidResponse, LeaseLost, RunEnded, SaysoError
+from .errors import GrantUnusable, InvalidResponse, LeaseLost, RunEnded, SaysoError
 
 WAIT = 30  # seconds: the longest that one long poll is held
 BEAT = 15  # seconds between two heartbeats: a quarter of the Lease
@@ -176,8 +176,15 @@ class Calling:
 
     def turn(self, run: Run) -> Steps[Run]:
         """Go on with a Run that waited and was answered: its next Lease."""
-        now = Run.of((yield from self._post(f"/runs/{run.id}/turn", {})))
-        run.lease, run.waits = max(run.lease, now.lease), False  # of two taken at once the newer holds
+        before = run.lease
+        try:
+            now = Run.of((yield from self._post(f"/runs/{run.id}/turn", {})))
+        except LeaseLost:
+            if run.lease == before:
+                raise
+        else:
+            run.lease = max(run.lease, now.lease)  # of two taken at once the newer holds
+        run.waits = False
         return run
 
     def complete(self, run: Run, result: str = "") -> Steps[None]:
@@ -210,19 +217,32 @@ class Calling:
                 continue
 
     def end(self, run: Run, error: BaseException | None) -> Steps[None]:
-        """Complete, failed with this exception, or stopped if it was cancelled. What ends the process leaves it."""
-        try:
-            if error is None:
+        """Complete, failed with this exception, or stopped if it was cancelled. What ends the process leaves it. One
+        that still waits cannot fail, so it is cancelled: nobody is asked for nothing."""
+        if error is None:
+            try:
                 yield from self.complete(run, str(run.ends_with))
-            elif isinstance(error, RunEnded):
-                raise error
-            elif isinstance(error, Exception) and not isinstance(error, LeaseLost):
-                yield from self.fail(run, f"{type(error).__name__}: {error}"[:2000])
-        except RunEnded as ended:
-            if ended.reason == "cancelling":
-                yield from self.stopped(run)
-            if ended is not error:
+            except RunEnded as ended:
+                yield from self._stopping(run, ended)
                 raise
+            return
+        with contextlib.suppress(SaysoError, Unreachable):  # the block's own exception goes on
+            if isinstance(error, RunEnded):
+                yield from self._stopping(run, error)
+            elif isinstance(error, Exception) and not isinstance(error, LeaseLost):
+                yield from self._failing(run, _legal(f"{type(error).__name__}: {error}")[:2000])
+
+    def _failing(self, run: Run, why: str) -> Steps[None]:
+        try:
+            yield from self.fail(run, why)
+        except RunEnded as ended:
+            yield from self._stopping(run, ended)
+        except InvalidResponse:
+            yield from self.cancel(run, why)
+
+    def _stopping(self, run: Run, ended: RunEnded) -> Steps[None]:
+        if ended.reason == "cancelling":
+            yield from self.stopped(run)
 
     # ---------------------------------------------------------------- asking
 
@@ -303,7 +323,10 @@ class Calling:
             raise NotGiven(request)
         # a key of this call alone: a process started anew must not take an earlier one's use for its own
         given = yield from self._post(f"/requests/{request.id}/dispatch", {"lease": run.lease})
-        key = (given.get("effect") or {}).get("key") or request.id
+        effect = given.get("effect") or {}
+        if effect.get("state", "in_flight") != "in_flight":  # told so late that people look after it already
+            raise GrantUnusable("This was dispatched, and is not in flight any more.", reason="already_consumed")
+        key = effect.get("key") or request.id
         try:
             came = yield Do(do, (key, given["parameters"]))
         except GeneratorExit:
@@ -379,6 +402,11 @@ class Calling:
 
 def _given(**texts: str | None) -> dict:
     return {name: text for name, text in texts.items() if text}
+
+
+def _legal(text: str) -> str:
+    """Whatever an exception says, as text that JSON and a database take."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
 
 
 def _dump(value: Any) -> bytes:

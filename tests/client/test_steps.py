@@ -256,6 +256,44 @@ def test_it_ends_as_its_block_ends(which):
 
 
 @pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize(
+    "told, then",
+    [
+        (error("invalid_response", "waiting", 422), ["POST /runs/r1/cancel"]),
+        (error("run_ended", "cancelling"), ["POST /runs/r1/stopped"]),
+        (error("run_ended", "blocked"), []),
+        (error("lease_lost"), []),
+    ],
+)
+def test_what_its_block_raised_is_what_its_caller_gets(which, told, then):
+    """However the Run ended meanwhile; what still waits is taken back, so that nobody answers for nothing."""
+    server = Server((201, RUN), told, (200, RUN))
+    with pytest.raises(ValueError, match="no list"):
+        both(server, breaks)[which]()
+    assert server.paths[2:] == then
+
+
+def test_an_exception_says_what_no_database_takes():
+    server = Server((201, RUN), (200, RUN))
+
+    def body(mine):
+        raise ValueError("a\0b\udce9")
+
+    with pytest.raises(ValueError):
+        both(server, body)[0]()
+    assert server.body(1)["reason"] == "ValueError: a\\0b\\udce9"
+
+
+def test_a_dispatch_that_is_told_too_late_calls_nothing(talk):
+    """R22: the answer came on the second try, and meanwhile the outcome was a person's to establish."""
+    late = SENDING | {"effect": SENDING["effect"] | {"state": "not_committed"}}
+    server, called = Server(httpx.ReadError("lost"), (200, late)), []
+    with pytest.raises(GrantUnusable):
+        talk(server, "act", run(), client.Request.of(APPROVED), lambda *said: called.append(said))
+    assert not called
+
+
+@pytest.mark.parametrize("which", [0, 1])
 def test_a_cancel_is_noticed_and_said_to_have_stopped_it(which):
     """R29, R30."""
     server = Server((201, RUN), error("run_ended", "cancelling"), (200, RUN))
