@@ -92,7 +92,7 @@ REALITY = [
     ),
     Mutant(
         "compensated twice", "R24", T + "remedies.py",
-        'if name == "compensate" and (first := undone', "if not name and (first := undone",
+        'if name != "compensate":', "if name:",
         REMEDIES + "test_what_happened_is_compensated_once_whichever_way_it_is_asked",
     ),
     Mutant(

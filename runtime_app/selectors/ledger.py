@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db.models import Count, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce
 
-from .. import actions, canonical, evidence_files
+from .. import actions, canonical, evidence_files, states
 from ..errors import NotAuthorized, NotFound
 from ..models import Attempt, Effect, Evidence, EvidenceFile, Grant, Request, Response, Run
 from ..permissions import Context, Roles, entitled, may_operate, visible, why_not
@@ -42,6 +42,7 @@ class EffectPage:
     def compensation(self) -> dict | None:
         """What could be started to undo it, if it happened and nothing that undoes it stands or may stand."""
         stands = [each for each in self.undone if each.state not in ("withdrawn", "not_committed")]
+        stands += [run for run in self.recovering if run.recovery == "compensate" and run.state not in states.ENDED]
         free = self.effect.state == "committed" and not (self.effect.compensates_id or self.effect.recovering or stands)
         return next((each for each in self.offered if each["name"] == "compensate"), None) if free else None
 

@@ -13,7 +13,7 @@ from . import epochs
 from .change import Change, opened
 from .continuing import GIVEN, revoke, wake
 from .evidence import conclude, locked, read_reply
-from .granting import drift
+from .granting import drift, undoes_nothing
 from .raising import raise_anew
 
 
@@ -93,7 +93,20 @@ def _intend(change: Change, pk: UUID, worker_id: UUID) -> Dispatch | None:
     if why := drift(change, run, request, effect, grant, environment):
         _void(change, run, request, effect, why)
         return None
+    if why := _unreadable(effect, request):
+        revoke(change, run, request, why)  # nor can it be asked anew: the agent is told
+        wake(change, run)
+        return None
     return _consume(change, run, request, effect, grant, worker_id)
+
+
+def _unreadable(effect: Effect, request: Request) -> str | None:
+    """Why its action cannot be called with what was approved. One such Grant keeps no other from being sent."""
+    try:
+        actions.registered(effect.action_name).parsed(request.parameters)
+    except Exception as error:  # of the action's own code
+        return f"its action, as it is now, does not take these parameters ({type(error).__name__})"
+    return None
 
 
 def _consume(change, run, request, effect, grant, worker_id) -> Dispatch:
@@ -124,7 +137,8 @@ def _last_number(effect: Effect) -> int:
 def _void(change: Change, run: Run, request: Request, effect: Effect, why: str) -> None:
     """What was approved is not what would be sent now, or not by whom: nothing is sent, it is asked anew (R16)."""
     revoke(change, run, request, why)
-    if not request.effect_id or effect.state == "uncertain":
+    still_wanted = effect.state == "uncertain" if request.effect_id else not undoes_nothing(effect)
+    if still_wanted:
         raise_anew(change, run, request, because=why)
     wake(change, run)
 

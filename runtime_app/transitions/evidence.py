@@ -128,6 +128,8 @@ def conclude(
     )
     if grade == "claimed" and source != "reply":
         pass  # a claim settles nothing and disputes nothing (R25)
+    elif finding == "not_committed" and not newest:
+        pass  # what an older Attempt did not do says nothing of the newer (R23)
     elif finding in ("committed", "not_committed"):
         if not settled or effect.disputed and by:
             _settle(change, run, effect, finding, actor)
@@ -225,7 +227,8 @@ def attest(change: Change, run: Run, request: Request, effect: Effect, said: Res
 
 
 def _proven(change: Change, effect: Effect, finding: str) -> None:
-    if finding == "not_committed" and effect.state not in states.SETTLED and (until := unproven_until(change, effect)):
+    open_still = finding == "not_committed" and effect.state not in states.SETTLED
+    if open_still and (until := unproven_until(effect, change.now())):
         early = f"Too early to say that it did not happen: look again after {until:%H:%M:%S} UTC."
         raise InvalidResponse("It may still be sent.", fields={"finding": early})
 
@@ -247,14 +250,15 @@ def _legal(finding: Finding, accepted: list[str]) -> None:
         )
 
 
-def unproven_until(change: Change, effect: Effect) -> datetime | None:
-    """Until when "it did not happen" proves nothing: the last Attempt's send-by time, and the provider's stated lag."""
+def unproven_until(effect: Effect, asked_at: datetime) -> datetime | None:
+    """Until when "it did not happen", if that was looked up then, proves nothing: the last Attempt's send-by time, and
+    the provider's stated lag."""
     action = actions.registered(effect.action_name)
     last = Attempt.objects.filter(effect_id=effect.pk).order_by("-number").values_list("send_by", flat=True).first()
     if last is None:
         return None
     until = last + (action.lag if action else timedelta(0))
-    return until if until > change.now() else None
+    return until if until > asked_at else None
 
 
 def read_reply(action: actions.Action, reply) -> dict:

@@ -39,6 +39,12 @@ def unaccepted(tenant_id: UUID, action_hash: str, besides: UUID | None = None) -
     return doubtful.filter(Q(state="uncertain") | Q(disputed=True)).values_list("pk", flat=True).first()
 
 
+def undoes_nothing(effect: Effect) -> bool:
+    """It compensates what, as was established since, did not happen."""
+    undone = Effect.objects.filter(pk=effect.compensates_id, state="not_committed", disputed=False)
+    return effect.compensates_id is not None and undone.exists()
+
+
 def drift(
     change: Change, run: Run, request: Request, effect: Effect, made: Grant, environment: Environment
 ) -> str | None:
@@ -56,6 +62,8 @@ def drift(
         return "the environment was renamed since"
     if request.effect_id and effect.state != "uncertain":
         return "its outcome was established meanwhile"
+    if undoes_nothing(effect):
+        return "what it would undo did not happen"
     if made.epoch != current_epoch():
         return "this installation's data began a new epoch since"
     if made.expires_at <= change.now():

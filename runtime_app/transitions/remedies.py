@@ -8,7 +8,7 @@ from django.db.models import Q
 from pydantic import BaseModel
 
 from .. import actions, canonical, permissions, states
-from ..errors import InvalidResponse, StaleRequest
+from ..errors import InvalidInput, InvalidResponse, StaleRequest
 from ..events import current_epoch
 from ..models import Effect, Request, Response, Run
 from ..responses import Recover
@@ -34,6 +34,7 @@ class Recovery:
     parameters: BaseModel
     environment: str
     deadline: float
+    asked_at: datetime
 
 
 def _start(effect: Effect, request: Request, said: Response, name: str) -> None:
@@ -60,9 +61,13 @@ def _only_one(effect: Effect, name: str = "compensate") -> None:
             f"{effect.recovering_by} already started {effect.recovering}. Your response was not recorded.",
             reason="recovering", by=effect.recovering_by, at=effect.recovering_since.isoformat(),
         )  # fmt: skip
+    if name != "compensate":
+        return
     undone = Effect.objects.filter(compensates_id=effect.pk).exclude(state__in=["withdrawn", "not_committed"])
-    if name == "compensate" and (first := undone.select_related("run").first()):
-        by = first.run.initiator_name
+    # its Run may wait for an approval still, after a dispute about what it undoes was settled
+    live = Q(recovers_id=effect.pk, recovery="compensate") & ~Q(state__in=states.ENDED)
+    if first := Run.objects.filter(live | Q(pk__in=undone.values("run_id"))).order_by("pk").first():
+        by = first.initiator_name
         raise StaleRequest(f"{by} already started its compensation.", reason="recovering", by=by)
 
 
@@ -125,7 +130,7 @@ def _send(change: Change, run: Run, effect: Effect, said: Response, name: str) -
     parameters = Request.objects.get(pk=effect.request_id).parameters
     if name == "compensate":
         undone, action = action, actions.registered(action.compensation)
-        parameters = action.bind(canonical.dump(undone.compensating(undone.parsed(parameters))))
+        parameters = _undoing(undone, action, parameters)
     _mark(change, run, effect, said, name)
     now = change.now()
     again = Run(
@@ -142,13 +147,26 @@ def _send(change: Change, run: Run, effect: Effect, said: Response, name: str) -
     wake(change, again)
 
 
+def _undoing(undone: actions.Action, action: actions.Action, parameters: bytes) -> bytes:
+    """What is bound of the compensation. It is made by code of the action's own, which may fail."""
+    try:
+        return action.bind(canonical.dump(undone.compensating(undone.parsed(parameters))))
+    except InvalidInput:
+        raise
+    except Exception as error:
+        raise InvalidResponse(
+            f"What would undo it cannot be made from what was done ({type(error).__name__}). Nothing was started.",
+            fields={"recovery": "it cannot be made from these parameters"},
+        ) from error
+
+
 def accept_uncertainty(change: Change, run: Run, request: Request, effect: Effect, said: Response) -> None:
     """The Run is told `unknown` and goes on; the Effect stays uncertain, marked; later evidence settles it (R24)."""
     _start(effect, request, said, "accept")
     if effect.state != "uncertain":
+        stands = "It is disputed: a person settles that" if effect.disputed else "It is still in flight"
         raise InvalidResponse(
-            "It is still in flight: there is no uncertainty to accept yet.",
-            fields={"recovery": "not before it is uncertain"},
+            f"{stands}. There is no uncertainty to accept.", fields={"recovery": f"it is {effect.state} at present"}
         )
     said.recorded |= {"state": "resolved", "outcome": "accepted"}
     said.save(force_insert=True)
@@ -169,21 +187,29 @@ def recovering(worker_id: UUID) -> Recovery | None:
             if seen is None:
                 return None
             change.act(permissions.system("worker", seen["tenant_id"]))
-            _, effect = locked(change, seen["pk"])
+            run, effect = locked(change, seen["pk"])
             open_still = effect.state not in states.SETTLED or effect.disputed
             if open_still and effect.probe_at and effect.probe_at <= now:
-                return _recover(effect, now)  # else another worker has it: look for another
+                if probe := _recover(change, run, effect, now):
+                    return probe
+            # else another worker has it, or it cannot be asked: look for another
 
 
-def _recover(effect: Effect, now: datetime) -> Recovery:
-    """A probe is under way, for a while: a worker that dies with it keeps nobody from asking again."""
+def _recover(change: Change, run: Run, effect: Effect, now: datetime) -> Recovery | None:
+    """A probe is under way, for a while: a worker that dies with it keeps nobody from asking again. None: the action
+    does not read its own parameters any more, and one that cannot be asked keeps no other from it."""
     effect.probe_at, effect.probes = now + PROBE_FOR, effect.probes + 1
     effect.save(update_fields=["probe_at", "probes"])
     request = Request.objects.get(pk=effect.request_id)
     action = actions.registered(effect.action_name)
+    try:
+        parameters = action.parsed(request.parameters)
+    except Exception as error:
+        _found(change, run, effect, error, now)
+        return None
     return Recovery(
-        effect.pk, effect.tenant_id, effect.key, action, action.parsed(request.parameters),
-        request.bound["environment"]["name"], PROBE_FOR.total_seconds(),
+        effect.pk, effect.tenant_id, effect.key, action, parameters, request.bound["environment"]["name"],
+        PROBE_FOR.total_seconds(), now,
     )  # fmt: skip
 
 
@@ -191,19 +217,22 @@ def recovered(recovery: Recovery, found: actions.Reply | BaseException) -> None:
     """Keep what the probe found; settle the Effect where that is conclusive."""
     with opened("recovered", permissions.system("probe", recovery.tenant_id)) as change:
         run, effect = locked(change, recovery.effect_id)
-        read = read_reply(_Probe, found)
-        until = unproven_until(change, effect)
-        if read["finding"] == "not_committed" and until:
-            read["finding"] = "unknown"
-            read["statement"] = (
-                f"Not found, which proves nothing before {until:%H:%M:%S} UTC. {read['statement']}".strip()
-            )
-        effect.probe_at = None
-        if effect.recovering == "probe":
-            effect.recovering, effect.recovering_since, effect.recovering_by = "", None, ""
-        effect.save(update_fields=["recovering", "recovering_since", "recovering_by", "probe_at"])
-        conclude(change, run, effect, grade="observed", source="probe", **read)
-        _probe_on(change, run, effect)
+        _found(change, run, effect, found, recovery.asked_at)
+
+
+def _found(change: Change, run: Run, effect: Effect, found: actions.Reply | BaseException, asked_at: datetime) -> None:
+    read = read_reply(_Probe, found)
+    # as of when it was asked: an answer that comes late may be of before it was sent (R23)
+    until = unproven_until(effect, asked_at)
+    if read["finding"] == "not_committed" and until:
+        read["finding"] = "unknown"
+        read["statement"] = f"Not found, which proves nothing before {until:%H:%M:%S} UTC. {read['statement']}".strip()
+    effect.probe_at = None
+    if effect.recovering == "probe":
+        effect.recovering, effect.recovering_since, effect.recovering_by = "", None, ""
+    effect.save(update_fields=["recovering", "recovering_since", "recovering_by", "probe_at"])
+    conclude(change, run, effect, grade="observed", source="probe", **read)
+    _probe_on(change, run, effect)
 
 
 def _probe_on(change: Change, run: Run, effect: Effect) -> None:
