@@ -41,7 +41,7 @@ def card(request, blocker_id, status=200, error=None):
 def about(request, found) -> dict:
     """The Request its successor will have, and who may answer it now; nothing where there is nothing to give."""
     blocker, run = found.blocker, found.run
-    if blocker.kind == "wait_effect" or blocker.child or blocker.over:
+    if blocker.kind == "wait_effect" or blocker.child or blocker.over or found.newer and found.newer.over:
         return {}
     asked = given(blocker, run)
     asked.environment, asked.run = run.environment, run

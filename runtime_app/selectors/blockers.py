@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from django.db.models import Count, OuterRef, Subquery
+from django.db.models import Count, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce
 
 from ..models import Blocker, Response, Run
@@ -18,7 +18,7 @@ class BlockerPage:
     blocker: Blocker
     run: Run
     successor: Run | None
-    newer: Blocker | None  # an equal one that counts this one
+    newer: Blocker | None  # an equal one that counts this one, or was given since, or denied
     earlier: list[Blocker]  # equal ones that this one counts
     lacking: Blocker | None  # of a child: what is given there is given here (R28)
     parents: list[Run]  # whose children, one below the other, met this; the nearest first
@@ -54,14 +54,15 @@ def blocker_page(context: Context, id) -> BlockerPage:
     blocker = one(Blocker, context, id, "run__session", "run__environment", "run__instance")
     successors = visible(Run, context).filter(pk=blocker.successor_run) if blocker.supplied_at else Run.objects.none()
     equal = visible(Blocker, context).filter(same=blocker.same).exclude(pk=blocker.pk).exclude(same="")
-    newer = equal.filter(replaced_at=None, created_at__gt=blocker.created_at).order_by("-created_at")
+    since = Q(supplied_at__gte=blocker.created_at) | Q(denied_at__gte=blocker.created_at)
+    counting = equal.filter(replaced_at=None, created_at__gt=blocker.created_at).order_by("-created_at")
     older = equal.filter(replaced_at__isnull=False, created_at__lt=blocker.created_at).order_by("-created_at")
     votes = list(Response.objects.filter(blocker_id=blocker.pk, spent_at=None).order_by("at", "pk"))
     return BlockerPage(
         blocker=blocker,
         run=blocker.run,
         successor=successors.first(),
-        newer=newer.first() if blocker.replaced_at else None,
+        newer=equal.filter(since).first() or counting.first() if blocker.replaced_at else None,
         earlier=list(older[:MOST]),
         lacking=_lacking(context, blocker),
         parents=_parents(context, blocker.run),

@@ -14,6 +14,7 @@ from ..responses import Answer, Approve, Deny, Resume
 from .blocking import given
 from .change import Change, transition
 from .continuing import GIVEN
+from .counting import close_equal, lock_equal
 from .raising import announce
 from .resolving import earlier_response
 from .responding import conclude_vote, recorded, said_in, take, weigh
@@ -35,7 +36,7 @@ def supply(
     found = permissions.find(Blocker, context, blocker_id)
     change.lock_session(found.session_id)
     blocked = change.lock(Run, found.run_id)
-    blocker = change.lock(Blocker, found.pk)
+    blocker, equal = lock_equal(change, found.pk)
     request = given(blocker, blocked)
     resume = Resume(blocked.session_id, request.pk, response, message, response_id)
     said = said_in(resume, request)
@@ -45,6 +46,8 @@ def supply(
         raise InvalidResponse("Its child lacked this: it is given on the child's page.", reason="wrong_kind")
     if blocker.over or blocker.kind == "wait_effect":
         raise _too_late(blocker)
+    if equal:
+        raise _too_late(equal)
     if not isinstance(response, GIVES[blocker.kind]):
         raise InvalidResponse(f"This job lacked a {blocker.kind}.", reason="wrong_kind")
     if refused := permissions.why_not(context, request):
@@ -133,6 +136,7 @@ def _follow(change: Change, blocked: Run, blocker: Blocker, parent: Run | None, 
     change.note("run.started", run=successor, follows=str(blocked.pk))
     blocker.successor_run, blocker.supplied_at, blocker.supplied_by = successor.pk, now, change.context.actor.name
     blocker.save(update_fields=["successor_run", "supplied_at", "supplied_by"])
+    close_equal(change, blocker)
     change.note("blocker.supplied", run=blocked, subject=blocker.pk, successor=str(successor.pk))
     return successor
 
@@ -141,6 +145,7 @@ def _denied(change: Change, blocked: Run, blocker: Blocker) -> None:
     """Nothing is started; the job asks again when it is started again."""
     blocker.denied_at, blocker.denied_by = change.now(), change.context.actor.name
     blocker.save(update_fields=["denied_at", "denied_by"])
+    close_equal(change, blocker)
     change.note("blocker.denied", run=blocked, subject=blocker.pk)
     if above := _above(change, blocked):
         _denied(change, change.lock(Run, above.run_id), above)

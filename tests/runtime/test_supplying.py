@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from runtime_app import permissions, transitions
+from runtime_app import permissions, selectors, transitions
 from runtime_app.errors import IdempotencyConflict, InvalidResponse, NotAuthorized, StaleRequest
 from runtime_app.ids import uuid7
 from runtime_app.models import Blocker, Effect, Event, Grant, Request, Response, Run
@@ -118,3 +118,47 @@ def test_a_person_is_asked_at_all(northgate, blocker):
             permissions.system("worker", northgate.tenant.pk), blocker_id=blocker.pk,
             response=Approve(blocker.digest), response_id=uuid7(),
         )  # fmt: skip
+
+
+# ---------------------------------------------------------------- equal ones
+
+
+def two_equal(northgate) -> list[Blocker]:
+    found = []
+    for _ in range(2):
+        run = northgate.start(interactive=False)
+        transitions.suspend(claim(run), waits=[deployment()])
+        found.append(Blocker.objects.get(run=run))
+    return found
+
+
+@pytest.mark.parametrize("given, late", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("verb, word", [(Approve, "supplied"), (Deny, "denied")])
+def test_what_was_given_for_one_of_several_equal_ones_was_given_for_all(northgate, given, late, verb, word):
+    """R34: also on the page of one that a newer counts by now: that stays open in somebody's browser."""
+    equal = two_equal(northgate)
+    votes(northgate, "Ada", equal[given], verb)
+    with pytest.raises(StaleRequest, match=f"Ada already {word} this"):
+        votes(northgate, "Bob", equal[late])
+    assert Run.objects.exclude(follows=None).count() == (verb is Approve)
+    context = northgate.context("Ada")
+    assert selectors.blockers(context)[0] == []
+    assert selectors.blocker_page(context, equal[late].pk).newer.pk == equal[given].pk
+
+
+def test_of_two_who_give_it_on_two_pages_at_once_one_wins(northgate, race):
+    """R34, R08."""
+    first, second = two_equal(northgate)
+    results = race(partial(votes, northgate, "Ada", first), partial(votes, northgate, "Bob", second))
+    assert sorted(type(each).__name__ for each in results) == ["Response", "StaleRequest"]
+    assert Run.objects.exclude(follows=None).count() == Grant.objects.count() == 1
+
+
+def test_a_job_that_lacks_the_same_again_later_lacks_it_anew(northgate):
+    """R34: what was given was for one run."""
+    first, second = two_equal(northgate)
+    votes(northgate, "Ada", first)
+    run = northgate.start(interactive=False)
+    transitions.suspend(claim(run), waits=[deployment()])
+    votes(northgate, "Bob", Blocker.objects.get(run=run))
+    assert Run.objects.exclude(follows=None).count() == 2
