@@ -140,6 +140,9 @@ _OWN = {
 }  # fmt: skip
 
 
+_ELSEWHERE = {Run: {"hosted": False}, Request: {"run__hosted": False}, Effect: {"run__hosted": False}}
+
+
 def _own(model, context: Context) -> dict:
     """What of this table is an Instance's own, and a provisioner token's: the Instances it made, or that a token did of
     which it is a rotation: of its name, in its environment. Other tables are not an agent's to see at all."""
@@ -147,7 +150,10 @@ def _own(model, context: Context) -> dict:
         token = Credential.objects.filter(pk=context.credential_id, kind="provisioner")
         same = Credential.objects.filter(tenant_id=context.tenant_id, kind="provisioner", name__in=token.values("name"))
         return {"provisioner_id__in": same.filter(environment_id__in=token.values("environment_id")).values("pk")}
-    return {_OWN[model]: context.actor.id} if model in _OWN else {"pk": UUID(int=0)}
+    if model not in _OWN:
+        return {"pk": UUID(int=0)}
+    # what an operator started to recover an Effect of its is no Run of its, though it is done as this Instance (R24)
+    return {_OWN[model]: context.actor.id} | _ELSEWHERE.get(model, {})
 
 
 def still_live(context: Context) -> None:

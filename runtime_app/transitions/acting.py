@@ -168,12 +168,13 @@ def _reply(change: Change, run: Run, effect: Effect, request: Request, said: dic
     finding = STATUSES.get(said["status"], "unknown")
     if said["status"] == "failed" and not request.described.get("failure_conclusive", True):
         finding = "unknown"
-    attempt = Attempt.objects.filter(effect_id=effect.pk).order_by("-number").first()
+    attempt = Attempt.objects.get(grant__request_id=request.pk)  # its own, though an operator sent it again since (R25)
     if attempt.replied_at is None:
         attempt.replied_at, attempt.reply = change.now(), finding
         attempt.save(update_fields=["replied_at", "reply"])
     conclude(
         change, run, effect, finding=finding, grade="claimed", source="reply", attempt=attempt,
+        newest=attempt.number == _last_number(effect),
         reference=printable(said["reference"]), statement=printable(said["note"] or said["status"]),
     )  # fmt: skip
 
@@ -207,8 +208,8 @@ def claim_evidence(
 def end_instance(context: permissions.Context, instance: Instance) -> None:
     """End what is left of a deleted Instance: its Runs, one transaction each. Its Effects in flight are uncertain at
     once, since nobody can report them. Its credentials are revoked before."""
-    live = Run.objects.filter(instance_id=instance.pk).exclude(state__in=states.ENDED)
-    flying = Effect.objects.filter(run__instance_id=instance.pk, state="in_flight")
+    live = Run.objects.filter(instance_id=instance.pk, hosted=False).exclude(state__in=states.ENDED)
+    flying = Effect.objects.filter(run__instance_id=instance.pk, run__hosted=False, state="in_flight")
     runs = set(live.values_list("pk", flat=True)) | set(flying.values_list("run_id", flat=True))
     for pk in sorted(runs):
         with opened("end_instance", context) as change:

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from .. import clock, permissions
-from ..models import Attempt, Grant, Request, Run, Worker
+from ..models import Attempt, Effect, Grant, Request, Run, Worker
 from .acting import end_with_instance
 from .blocking import block_on, can_block
 from .change import Change, opened
@@ -81,6 +81,8 @@ def lapse(change: Change, pk) -> None:
     run = change.lock(Run, pk)
     if run.state != "running" or run.lease_until > change.now():
         return
+    if run.single and Effect.objects.filter(run_id=run.pk, state="in_flight").exists():
+        return  # its deadline has passed as well, and a person is asked
     if run.single:
         used = Grant.objects.filter(run_id=run.pk, state="consumed").exists()
         unused = "The approval was not used before it expired."

@@ -3,10 +3,11 @@
 import pytest
 
 from runtime_app import permissions, selectors, transitions
-from runtime_app.errors import IdempotencyConflict, LeaseLost
-from runtime_app.models import Blocker, Registration, Request, Run
+from runtime_app.errors import IdempotencyConflict, LeaseLost, NotFound
+from runtime_app.models import Blocker, Effect, Evidence, Grant, Registration, Request, Run
 from runtime_app.transitions import Ask, Question
-from tests.cast import KEY_NAME, Answer, Approve, elsewhere, uuid7
+from tests.cast import KEY_NAME, Answer, Approve, Recover, elsewhere, intend, uuid7
+from tests.runtime.test_reality import Recall, Ship, nothing_sent  # noqa: F401
 
 pytestmark = pytest.mark.django_db(transaction=True)
 MAIL = Ask("mail", "mail/send", '{"to":"a@b.c"}')
@@ -127,3 +128,58 @@ def test_an_approval_taken_back_ends_the_run_that_is_one_request(northgate, mail
     northgate.approves("Ada", asked)
     transitions.void(northgate.context("Olga"), request_id=asked.pk, response_id=uuid7())
     assert stands(asked).state == "failed"
+
+
+def test_who_sweeps_late_asks_all_the_same(northgate, mailer, clock):
+    """R26: the Run that is one Request waits for what a person finds, however long no worker was there."""
+    asked = mailer.proposes()
+    northgate.approves("Ada", asked)
+    mailer.dispatches(asked)
+    clock.move(hours=5)
+    transitions.sweep()
+    assert stands(asked).state == "waiting"
+    assert Request.objects.get(kind="wait_effect").stops
+
+
+def recovering(northgate, mailer, clock, name) -> tuple[Request, Request]:
+    """What an agent sent and said nothing of; and what Ada granted the Run that Olga started to recover it."""
+    asked = mailer.asks(mailer.begins(), Ask("s", "ship", '{"parcel":"p1"}'))
+    northgate.approves("Ada", asked)
+    mailer.dispatches(asked)
+    clock.move(hours=1)
+    transitions.sweep()
+    northgate.says("Olga", Request.objects.get(kind="wait_effect"), Recover(name))
+    request = Request.objects.get(run__recovery=name)
+    northgate.approves("Ada", request)
+    return asked, request
+
+
+@pytest.mark.parametrize("name", ["redispatch", "compensate"])
+def test_what_an_operator_recovers_is_not_the_agents_to_send(northgate, mailer, clock, name):
+    """R24, R25: it is done as its Instance, and is none of its Runs: it neither uses that Grant nor cancels."""
+    _, request = recovering(northgate, mailer, clock, name)
+    for call in (
+        lambda: mailer.dispatches(request),
+        lambda: mailer.reports(request),
+        lambda: transitions.cancel_own(mailer.context, run_id=request.run_id, key="c"),
+        lambda: transitions.take_turn(mailer.context, run_id=request.run_id),
+    ):
+        with pytest.raises(NotFound):
+            call()
+    assert Grant.objects.get(request=request).state == "unused"
+
+
+def test_an_agent_deleted_meanwhile_takes_back_no_recovery(northgate, mailer, clock):
+    """R24: the Run is the operator's."""
+    _, request = recovering(northgate, mailer, clock, "redispatch")
+    transitions.end_instance(northgate.context("Ann"), mailer.instance)
+    assert stands(request).state == "waiting"
+
+
+def test_a_late_report_is_of_the_attempt_that_the_agent_made(northgate, mailer, clock):
+    """R25: not of the one that an operator had sent since."""
+    asked, _ = recovering(northgate, mailer, clock, "redispatch")
+    again = intend()
+    mailer.reports(asked, "unknown")
+    assert Effect.objects.get(pk=again.effect_id).state == "in_flight"
+    assert Evidence.objects.get(source="reply").attempt_id != again.attempt_id
