@@ -23,7 +23,7 @@ from uuid import uuid4
 from django.db import InterfaceError, OperationalError, connections
 
 from .. import credentials, permissions
-from ..errors import Busy, InvalidInput, SaysoError, TooMany
+from ..errors import Busy, InvalidInput, NotFound, SaysoError, TooMany
 from ..hub import hub
 from ..permissions import Context
 from . import doors
@@ -136,7 +136,11 @@ class Call:
 
         def read():
             permissions.still_live(context)
-            return look(context, match, query, *more)
+            try:
+                return look(context, match, query, *more)
+            except NotFound:  # to a credential that ended between the two nothing is there
+                permissions.still_live(context)
+                raise
 
         same = (look, context, match.groups(), tuple(sorted(query.items())), more, hub.wakes)
         return await reads.shared(same, read)

@@ -70,7 +70,8 @@ def test_eight_processes_start_at_once_on_a_fresh_folder(tmp_path):
 
 def test_everything_is_there_again_after_kill_9(cluster):
     """One story, since a start costs half a second: holder killed, server killed, its pid taken by a stranger."""
-    ask(cluster, "CREATE TABLE kept AS SELECT 42 AS answer", OWNER)
+    # the tests' server commits before its log is written; this one is waited for
+    ask(cluster, "SET synchronous_commit = on; CREATE TABLE kept AS SELECT 42 AS answer", OWNER)
     holder = hold(cluster.folder)
     holder.stdout.readline()
     holder.kill()
