@@ -9,7 +9,7 @@ from runtime_app import failpoints, permissions, transitions
 from runtime_app.actions import Committed, NotCommitted, Working
 from runtime_app.errors import GrantUnusable, InvalidInput, InvalidResponse, NotAuthorized, NotFound, StaleRequest
 from runtime_app.ids import uuid7
-from runtime_app.models import Attempt, Blocker, Effect, Epoch, Evidence, Grant, Request, Run
+from runtime_app.models import Attempt, Blocker, Effect, Epoch, Evidence, Grant, Now, Request, Run
 from runtime_app.permissions import Actor
 from runtime_app.selectors.claimable import claimable
 from runtime_app.transitions import Ask, Child, Question, epochs
@@ -268,11 +268,12 @@ def test_nobody_waits_for_the_mark_while_the_database_is_asked(northgate, epoch,
 
 
 def test_what_an_older_epoch_granted_is_not_sent(northgate, epoch):
-    """R16, I26."""
+    """R16, I26: the epoch is released, and what was granted before it is asked for anew all the same."""
     northgate.granted()
-    fresh = Epoch(number=epoch.number + 1)
+    fresh = Epoch(number=epoch.number + 1, released_at=Now())
     epochs._tell_mark(epochs._remember(fresh))
     assert intend() is None and not Attempt.objects.exists()
+    assert Grant.objects.get().state == "void" and Request.objects.filter(state="pending").exists()
 
 
 def test_after_a_restore_what_may_have_been_sent_is_settled_by_evidence(northgate, epoch):
