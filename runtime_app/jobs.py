@@ -6,36 +6,47 @@ each minute, under an id made from both (R09). A minute is made up for until ten
 
 import asyncio
 import logging
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from croniter import CroniterBadDateError, croniter
-from procrastinate import PsycopgConnector
+from django.db import DatabaseError, InterfaceError, connection
+from procrastinate import PsycopgConnector, RetryStrategy
 from procrastinate.contrib.django import app
 from procrastinate.contrib.django.utils import connector_params
 
 from . import clock, selectors, transitions
+from .errors import Busy
 from .transitions import epochs
 
 QUEUE = "sayso"
 STALLED = 30  # seconds a worker that took a job may be silent
 AGAIN = 5  # seconds until we try again after the database was away
+LATE = timedelta(minutes=11)  # ten, and the one that it is
 
 log = logging.getLogger(__name__)
 
 
 @app.periodic(cron="* * * * *")
-@app.task(queue=QUEUE, name="sayso.start_due", retry=5)
+@app.task(queue=QUEUE, name="sayso.start_due", retry=RetryStrategy(max_attempts=5, wait=AGAIN))
 def start_due(timestamp: int) -> None:
-    """Start every active Schedule whose minute this is."""
+    """Start every active Schedule whose minute this is. Raises what kept one from it and passes: then it is done again,
+    and those that have started start no second time."""
     if not epochs.released(epochs.current()):  # on a copy, the same jobs start where it was copied from (R27)
         return log.warning("no schedule starts: the epoch is not released")
-    minute = datetime.fromtimestamp(timestamp, UTC)
+    minute, away = datetime.fromtimestamp(timestamp, UTC), None
+    if clock.now() - minute > LATE:  # no worker was there, or this is what a backup remembers
+        return log.warning("no schedule of %s starts any more", minute)
     for schedule_id, cron in selectors.active_schedules():
         if legal(cron) and croniter.match(cron, minute):
             try:
                 transitions.start_scheduled(schedule_id, minute)
-            except Exception:  # one that breaks does not keep the others from starting
+            except Exception as failed:  # one that breaks does not keep the others from starting
                 log.exception("schedule %s did not start", schedule_id)
+                if isinstance(failed, (Busy, DatabaseError, InterfaceError)):
+                    connection.close()
+                    away = failed
+    if away:
+        raise away
 
 
 @app.periodic(cron="17 3 * * *")

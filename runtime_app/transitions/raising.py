@@ -230,7 +230,7 @@ def _approval(
     change, run, environment, *, key, action, parameters, claim, effect=None, within=None, sent=""
 ) -> Request:  # fmt: skip
     """The bound Action: its bytes are made here, once, and digested with the ids (R14-R16)."""
-    name, version = action.name, action.version
+    name, version = action.name, effect.action_version if effect else action.version  # what is sent again stays itself
     actor = Instance.objects.only("agent").get(pk=run.instance_id)
     bound = actions.action_bytes(
         name=name, version=version, environment=environment, actor=str(actor.pk), parameters=parameters

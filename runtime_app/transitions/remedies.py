@@ -45,9 +45,13 @@ def _start(effect: Effect, request: Request, said: Response, name: str) -> None:
             fields={"recovery": "not registered for this action"},
         )
     known = actions.recoveries(actions.registered(effect.action_name), compensates=effect.compensates_id is not None)
-    if name not in [each["name"] for each in known]:
+    # what no worker would take up would keep every other recovery from starting
+    of_its_own = name in ("probe", "redispatch")
+    unasked = of_its_own and not Effect.objects.filter(known_actions(), pk=effect.pk).exists()
+    if unasked or name not in [each["name"] for each in known]:
         raise InvalidResponse(
-            f"The recovery action {name} of {effect.action_name} is no longer registered. Nothing was started.",
+            f"The recovery action {name} of {effect.action_name} {effect.action_version} is no longer registered. "
+            "Nothing was started.",
             fields={"recovery": "no longer registered for this action"},
         )
     said.content = {"action": name}

@@ -100,6 +100,9 @@ def _started(context, start_id, session_id, agent: str, where, message: str, int
         return None
     if (start_id := parse_id(start_id)) is None:
         raise InvalidInput("The start_id is not a UUID.", fields={"start_id": "not a UUID"})
+    if context.user_id is None:  # nobody's name is in no unique index: two at once go one after the other
+        with connection.cursor() as cursor:
+            cursor.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"{context.tenant_id} {start_id}"])
     earlier = Run.objects.filter(tenant_id=context.tenant_id, initiator_id=context.user_id, start_id=start_id).first()
     if earlier is None:
         return None
@@ -139,7 +142,7 @@ def claim(worker_id: UUID, knows: dict[str, list[str]] | None = None) -> Turn | 
             if pk is None:
                 return None
             run = change.lock(Run, pk)
-            if run.state == "queued":
+            if run.state == "queued" and run.held_at is None:
                 return _claim(change, run, worker_id, knows)
 
 

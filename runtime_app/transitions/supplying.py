@@ -121,12 +121,12 @@ def _above(change: Change, blocked: Run) -> Blocker | None:
 
 def _follow(change: Change, blocked: Run, blocker: Blocker, parent: Run | None, state: str) -> Run:
     """The successor: same Session, identity and message. One that carries something, or whose parent has not asked for
-    it yet, is `waiting`."""
+    it yet, is `waiting`. It begins anew, so with whichever version of its agent there is then."""
     now = change.now()
     successor = Run(
         id=blocker.successor_run or uuid7(), tenant_id=blocked.tenant_id, session_id=blocked.session_id,
         environment_id=blocked.environment_id, instance_id=blocked.instance_id, agent=blocked.agent,
-        agent_version=blocked.agent_version, hosted=blocked.hosted, follows_id=blocked.pk, interactive=False,
+        hosted=blocked.hosted, follows_id=blocked.pk, interactive=False,
         message=blocked.message,
         initiator_id=blocked.initiator_id, initiator_name=blocked.initiator_name, schedule_id=blocked.schedule_id,
         parent_id=parent and parent.pk, key=GIVEN if parent else "", epoch=current_epoch(), state=state,

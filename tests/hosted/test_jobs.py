@@ -5,15 +5,17 @@ import os
 import signal
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import OperationalError
 
-from runtime_app import jobs, permissions, transitions
+from runtime_app import clock, jobs, permissions, transitions
+from runtime_app.errors import Busy
 from runtime_app.ids import uuid7
 from runtime_app.management.commands.start_run import EXIT
-from runtime_app.models import Blocker, Epoch, Refusal, Request, Run, Schedule
+from runtime_app.models import Blocker, Epoch, Refusal, Request, Run, Schedule, Tenant
 from runtime_app.transitions import epochs
 from tests.cast import Answer, Approve, Finding, intend, send
 from tests.hosted.processes import AGENTS, beside_a_worker, soon
@@ -73,6 +75,26 @@ def test_a_call_that_is_refused_starts_nothing_and_is_no_ended_run(northgate, wo
     with pytest.raises(CommandError, match=told) as refused:
         call_command("start_run", *words)
     assert refused.value.returncode == 64 and not Run.objects.exists()
+
+
+def test_two_pipelines_that_start_the_same_at_once_start_one_run(northgate, race):
+    """R09: with nobody's name, too."""
+    nobody, said = permissions.system("command", northgate.tenant.pk), uuid7()
+    started = {"agent": "scripted", "environment": "staging", "message": "go", "start_id": said}
+    found = race(*[lambda: transitions.start(nobody, **started)] * 6)
+    assert Run.objects.count() == 1 and {each.pk for each in found} == {Run.objects.get().pk}
+
+
+@pytest.mark.parametrize("when", ["start", "Tenant.objects.filter"])
+def test_a_database_that_is_away_is_no_failed_run(northgate, monkeypatch, when):
+    def away(*arguments, **named):
+        raise OperationalError("the server closed the connection")
+
+    target = transitions if when == "start" else Tenant.objects
+    monkeypatch.setattr(target, when.rpartition(".")[2], away)
+    with pytest.raises(CommandError, match="same --start-id") as unsure:
+        call_command("start_run", *job("scripted", "go"))
+    assert unsure.value.returncode == 69
 
 
 def test_a_word_it_does_not_know_is_no_cancelled_run(northgate):
@@ -202,6 +224,36 @@ def test_one_schedule_that_breaks_does_not_stop_the_others(northgate):
     schedule(northgate)
     minute(SIX)
     assert Run.objects.get().agent == "asks"
+
+
+def test_a_minute_in_which_the_database_was_away_is_made_up_for(northgate, monkeypatch):
+    """R09: the job says that it failed, is done again, and nothing starts twice."""
+    for message in ("one", "two"):
+        schedule(northgate, message=message)
+    real, tried = transitions.start_scheduled, []
+
+    def away(schedule_id, at):
+        tried.append(schedule_id)
+        if len(tried) == 1:
+            raise Busy(retry_after=1)
+        return real(schedule_id, at)
+
+    monkeypatch.setattr(transitions, "start_scheduled", away)
+    with pytest.raises(Busy):
+        minute(SIX)
+    assert Run.objects.get().message == "two"
+    minute(SIX)
+    assert sorted(Run.objects.values_list("message", flat=True)) == ["one", "two"]
+
+
+def test_a_minute_long_past_starts_nothing(northgate):
+    """R27: no worker was there for an hour, or a backup remembers what was done long ago."""
+    schedule(northgate, cron="* * * * *")
+    now = clock.now()
+    minute(now - timedelta(minutes=12))
+    assert not Run.objects.exists()
+    minute(now - timedelta(minutes=9))
+    assert Run.objects.count() == 1
 
 
 def test_whoever_set_the_schedule_cannot_approve_what_its_job_asks(northgate):

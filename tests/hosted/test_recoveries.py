@@ -7,9 +7,9 @@ from runtime_app import transitions
 from runtime_app.actions import Action, Committed, NotCommitted, register
 from runtime_app.hosted import registry
 from runtime_app.ids import uuid7
-from runtime_app.models import Effect, Epoch, Grant, Request, Run, Worker
+from runtime_app.models import Blocker, Effect, Epoch, Grant, Now, Request, Run, Worker
 from runtime_app.transitions import Ask, epochs
-from tests.cast import WORKER, Deny, Finding, Recover, intend, send
+from tests.cast import KEY_NAME, WORKER, Answer, Deny, Finding, Recover, intend, send
 from tests.hosted.processes import beside_a_worker, soon
 from tests.hosted.test_loop import start
 
@@ -144,6 +144,28 @@ def test_a_run_goes_on_only_with_the_version_that_began_it_or_one_that_continues
     transitions.give_back(turn)
     assert transitions.claim(WORKER, {"asks": ["2"]}) is None
     assert transitions.claim(WORKER, {"asks": ["2", "1"]}).run.pk == run.pk
+
+
+def test_what_is_given_to_a_job_is_taken_by_the_version_there_is_then(northgate):
+    """R34: its next run begins anew; a deploy meanwhile does not leave it behind."""
+    run = start(northgate, "go", agent="asks", interactive=False)
+    turn = transitions.claim(_beating(), {"asks": ["1"]})
+    transitions.suspend(turn, waits=[transitions.Question("q", "Which?", KEY_NAME)])
+    given = {"response": Answer({"name": "x"}), "response_id": uuid7()}
+    transitions.supply(northgate.context("Sam"), blocker_id=Blocker.objects.get(run=run).pk, **given)
+    successor = transitions.claim(WORKER, {"asks": ["2"]}).run
+    assert (successor.follows_id, successor.agent_version) == (run.pk, "2")
+
+
+def test_a_run_that_an_epoch_holds_is_not_claimed_by_whoever_waited_for_it(northgate, monkeypatch):
+    """R27: it was chosen before the epoch began, and is looked at again after the lock."""
+    run = start(northgate, "go", agent="asks")
+    chosen = transitions.runs._queued(None)
+    Run.objects.filter(pk=run.pk).update(held_at=Now())
+    looks = iter([chosen])
+    monkeypatch.setattr(transitions.runs, "_queued", lambda knows: next(looks, []))
+    assert transitions.claim(_beating()) is None
+    assert Run.objects.get(pk=run.pk).state == "queued"
 
 
 def _beating():

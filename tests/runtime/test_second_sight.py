@@ -81,6 +81,28 @@ def test_what_did_not_happen_after_all_is_not_undone(northgate):
     assert Run.objects.get(recovers_id=effect.pk).state == "queued"
 
 
+def test_a_look_up_that_no_worker_would_make_is_not_begun(northgate, monkeypatch):
+    """R24: it would keep every other recovery from starting, for good."""
+    request = northgate.unknown()
+    monkeypatch.setattr(Deploy, "version", "2")
+    with pytest.raises(InvalidResponse, match="deploy 1 is no longer registered"):
+        northgate.says("Olga", request, Recover("probe"))
+    northgate.says("Olga", request, Recover("accept"))
+    assert Run.objects.get().state == "queued"
+
+
+def test_what_is_sent_again_by_newer_code_is_still_what_it_was(northgate, monkeypatch):
+    """R24: a version that continues it sends it, once; one that does not begins nothing."""
+    effect = shipped(northgate, TimeoutError())
+    monkeypatch.setattr(Ship, "version", "2")
+    with pytest.raises(InvalidResponse, match="no longer registered"):
+        northgate.says("Olga", asked_about(effect), Recover("redispatch"))
+    monkeypatch.setattr(Ship, "continues", ("1",))
+    northgate.says("Olga", asked_about(effect), Recover("redispatch"))
+    northgate.approves("Ada", Request.objects.get(run__recovers=effect))
+    assert intend().effect_id == effect.pk
+
+
 def test_a_compensation_that_cannot_be_made_is_refused_in_words(northgate, monkeypatch):
     """R24: by the action's own code."""
     effect = shipped(northgate)

@@ -17,13 +17,15 @@ from runtime_app.permissions import Context, member, system
 
 EXIT = {"succeeded": 0, "failed": 1, "cancelled": 2, "blocked": 3}
 UNUSABLE = 64  # the call itself was refused: nothing was started
+AWAY = 69  # the database went away: whether it was started is not known
 LOOK = 0.2  # seconds
 
 
 class Command(BaseCommand):
     help = (
         "Start a Run. With --wait, one JSON object on standard output says how it ended; the exit status is 0 if it "
-        "succeeded, 1 if it failed, 2 if it was cancelled, 3 if it was blocked; 64 means that nothing was started. "
+        "succeeded, 1 if it failed, 2 if it was cancelled, 3 if it was blocked; 64 means that nothing was started, 69 "
+        "that the database could not be reached, so that this is not known. "
         "Ended by SIGTERM or Ctrl-C, it leaves the Run to go on: the same call with the same --start-id finds it again."
     )
 
@@ -39,14 +41,18 @@ class Command(BaseCommand):
         parser.add_argument("--start-id", help="a UUID: the same again is the same Run")
 
     def handle(self, agent, tenant, environment, message, **options):
-        context = self._context(tenant, options["username"])
         try:
+            context = self._context(tenant, options["username"])
             run = transitions.start(
                 context, agent=agent, environment=environment, message=message,
                 interactive=not options["noninteractive"], start_id=options["start_id"],
             )  # fmt: skip
         except SaysoError as refused:
             raise CommandError(refused.message, returncode=UNUSABLE) from None
+        except (DatabaseError, InterfaceError) as failed:
+            told = f"The database could not be reached: {failed}".strip()
+            again = "Whether the Run was started is not known; the same call with the same --start-id starts it once."
+            raise CommandError(f"{told}\n{again}", returncode=AWAY) from None
         if not options["wait"]:
             return self._tell(run)
         for number in (signal.SIGTERM, signal.SIGINT):
