@@ -12,6 +12,7 @@ class SaysoError(Exception):
     code = "error"
     status = 500
     default = "The request was refused."
+    recorded = False  # written down already (R13)
 
     def __init__(self, message: str | None = None, *, reason: str | None = None, **facts):
         self.message = message or self.default

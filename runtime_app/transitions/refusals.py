@@ -12,6 +12,7 @@ from ..permissions import Context
 
 def record_refusal(context: Context, verb: str, refused: SaysoError, target: str = "") -> None:
     """Count one more of these refusals. Holds no content of what was refused; the system's own are not written."""
+    refused.recorded = True
     actor = context.actor
     if actor.kind == "system" and actor.id != "provider":
         return

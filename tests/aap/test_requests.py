@@ -310,3 +310,15 @@ def test_a_fault_of_ours_is_told_as_that_and_nothing_of_it(mailer, monkeypatch, 
     status, told = mailer.reads("x")
     assert (status, told["error"]["type"]) == (500, "internal")
     assert "Zero" not in json.dumps(told) and "ZeroDivisionError" in caplog.text
+
+
+def test_a_refusal_that_no_transition_made_is_written_down_too(northgate, mailer, factory):
+    """R13: what is no request, what is not this agent's, and what its kind of credential may not."""
+    theirs = elsewhere(northgate, "other").proposes()
+    mailer.asks(timeout="soon")
+    mailer.consumes(str(theirs.pk))
+    mailer.reads(str(theirs.pk))
+    factory.call("POST", f"/requests/{theirs.pk}/consume", key="c")
+    kept = Refusal.objects.order_by("first_at").values_list("actor_id", "code", "count")
+    agent, token = mailer.elsewhere.context.actor.id, str(Credential.objects.get(kind="provisioner").pk)
+    assert list(kept) == [(agent, "invalid_input", 1), (agent, "not_found", 1), (token, "not_authorized", 1)]

@@ -6,7 +6,9 @@ from functools import wraps
 
 from django.http import HttpResponse
 
+from ... import transitions
 from ...errors import (
+    Busy,
     GrantUnusable,
     IdempotencyConflict,
     InvalidInput,
@@ -86,6 +88,13 @@ def answered(status: int, headers: list[tuple[str, str]], body: bytes) -> HttpRe
     return response
 
 
+def record(request, error: SaysoError) -> None:
+    """A refusal of a known caller that no transition made is a fact as well (R13)."""
+    changes, caller = request.method not in ("GET", "HEAD", "OPTIONS"), getattr(request, "caller", None)
+    if changes and caller and not error.recorded and not isinstance(error, (Busy, TooMany)):
+        transitions.record_refusal(caller, "call", error, request.path)
+
+
 def operations(**by_method):
     """One path: a view for each method. What breaks in one is logged, and told as `internal` without a word of it."""
 
@@ -99,7 +108,8 @@ def operations(**by_method):
             return response
         try:
             return operation(request, *args, **kwargs)
-        except SaysoError:
+        except SaysoError as error:
+            record(request, error)
             raise
         except Exception:
             log.exception("%s %s broke", request.method, request.path)

@@ -22,12 +22,12 @@ TAKES = {"instance": "This takes an instance credential.", "provisioner": "This 
 def caller(request, kind: str = "instance") -> Context:
     """Who calls. A credential of the other kind is known, and may not."""
     try:
-        credential, context = doors.authenticate(request, "aap", kind)
+        credential, request.caller = doors.authenticate(request, "aap", kind)
     except NotSignedIn:
-        doors.authenticate(request, "aap", "provisioner" if kind == "instance" else "instance")
+        _, request.caller = doors.authenticate(request, "aap", "provisioner" if kind == "instance" else "instance")
         raise NotAuthorized(TAKES[kind]) from None
     doors.limit(credential)
-    return context
+    return request.caller
 
 
 # ---------------------------------------------------------------- operations
