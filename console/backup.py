@@ -73,10 +73,22 @@ def opened(file: Path) -> Iterator[Path]:
         with tarfile.open(file) as tar:
             try:
                 shutil.copyfileobj(tar.extractfile(DUMP), dumped)
+                _is_whole(file, tar)
             except (KeyError, AttributeError):
                 raise CannotCopy(f"{file} is no backup of a Sayso database.") from None
+            except tarfile.TarError:
+                raise CannotCopy(f"{file} is cut off: it is not a whole backup. Nothing was changed.") from None
+            except OSError as failed:
+                raise CannotCopy(f"{file} cannot be unpacked: {failed.strerror}. Nothing was changed.") from None
         dumped.flush()
         yield Path(dumped.name)
+
+
+def _is_whole(file: Path, tar: tarfile.TarFile) -> None:
+    """A copy that broke off is noticed before anything is lost."""
+    last = tar.getmembers()[-1]
+    if last.offset_data + last.size > file.stat().st_size:
+        raise tarfile.ReadError
 
 
 def put_back(file: Path) -> int:
@@ -90,10 +102,13 @@ def put_back(file: Path) -> int:
             name = STORED.fullmatch(member.name)
             if not name or not member.isfile() or (folder / name[1]).exists():
                 continue
-            with tempfile.NamedTemporaryFile(dir=folder, prefix="coming-") as coming:
-                shutil.copyfileobj(tar.extractfile(member), coming)
-                coming.flush()
-                os.link(coming.name, folder / name[1])
+            try:
+                with tempfile.NamedTemporaryFile(dir=folder, prefix="coming-") as coming:
+                    shutil.copyfileobj(tar.extractfile(member), coming)
+                    coming.flush()
+                    os.link(coming.name, folder / name[1])
+            except OSError as failed:
+                raise CannotCopy(f"{folder} cannot be written: {failed.strerror}. Nothing was restored.") from None
             missing += 1
     return missing
 

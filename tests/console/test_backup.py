@@ -136,6 +136,42 @@ def test_what_is_no_backup_is_refused_before_anything_is_lost(northgate, tmp_pat
         backup.write(os.environ["DATABASE_OWNER_URL"], tmp_path / "nowhere" / "file")
 
 
+@pytest.mark.parametrize("left", [0.4, 0.97])
+def test_a_backup_that_is_cut_off_is_refused_before_anything_is_lost(northgate, tmp_path, left):
+    """R27: in the database, or in the files; the installation is what it was, and sends on."""
+    kept = _file("one.txt", os.urandom(40_000))
+    northgate.says("Olga", northgate.unknown(), Finding("unknown", "", (kept,)))
+    file, folder = tmp_path / "sayso.tar", evidence_files.folder()
+    call_command("backup", str(file))
+    with tarfile.open(file) as tar:
+        dump, *files = tar.getmembers()
+        whole = max(files, key=lambda each: each.offset_data)
+    end = dump.offset_data + int(dump.size * left) if left < 0.5 else whole.offset_data + int(whole.size * left)
+    os.truncate(file, end)
+    Worker.objects.all().delete()
+    before, mark = sorted(folder.iterdir()), settings.SAYSO_MARK.stat().st_ino
+    with pytest.raises(CommandError, match="cut off"):
+        call_command("restore", str(file), "--replace")
+    assert sorted(folder.iterdir()) == before and settings.SAYSO_MARK.stat().st_ino == mark
+
+
+def test_a_restore_that_fails_says_what_stands(northgate, tmp_path, monkeypatch):
+    """R27: where it may have begun, nothing is sent before a person says so."""
+    call_command("backup", str(tmp_path / "sayso.tar"))
+    Worker.objects.all().delete()
+
+    def fails(*arguments):
+        raise backup.CannotCopy("pg_restore failed: no space left on device")
+
+    monkeypatch.setattr(backup, "restore", fails)
+    kept = settings.SAYSO_MARK.rename(tmp_path / "mark")
+    try:
+        with pytest.raises(CommandError, match="(?s)no space left.*not restored.*release_epoch"):
+            call_command("restore", str(tmp_path / "sayso.tar"), "--replace")
+    finally:
+        kept.rename(settings.SAYSO_MARK)
+
+
 def test_without_the_programs_they_are_named(monkeypatch, tmp_path):
     monkeypatch.setattr(postgres, "program", lambda name, major: None)
     monkeypatch.setenv("PATH", str(tmp_path))

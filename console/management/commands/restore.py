@@ -28,9 +28,9 @@ class Command(BaseCommand):
             with backup.opened(file) as dumped:
                 listed = backup.check(url, dumped)
                 self._may(replace)
-                settings.SAYSO_MARK.unlink(missing_ok=True)  # first: whatever happens from here on is noticed (R27)
                 put_back = backup.put_back(file)
-                backup.restore(url, dumped, listed)
+                settings.SAYSO_MARK.unlink(missing_ok=True)  # before: whatever happens from here on is noticed (R27)
+                self._restore(url, dumped, listed)
         except backup.CannotCopy as failed:
             raise CommandError(str(failed)) from None
         connection.close()
@@ -40,6 +40,13 @@ class Command(BaseCommand):
             "./run manage release_epoch --by NAME"
         )
         self.stdout.write(f"Files beside statements: {put_back:,} put back, {selectors.files_missing():,} missing.")
+
+    def _restore(self, url: str, dumped: Path, listed: list[str]) -> None:
+        try:
+            backup.restore(url, dumped, listed)
+        except backup.CannotCopy as failed:
+            told = "Nothing is sent before a person says so with release_epoch, whatever the database holds now."
+            raise CommandError(f"{failed}\nIt was not restored. {told}") from None
 
     def _may(self, replace: bool) -> None:
         try:
