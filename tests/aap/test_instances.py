@@ -1,6 +1,7 @@
 """Instances: made, changed and deleted by provisioner tokens, with idempotency, and with proof of their receivers."""
 
 import json
+import threading
 import uuid
 
 import pytest
@@ -72,6 +73,33 @@ def test_the_same_call_at_once_makes_one(factory, race):
     answers = race(*[lambda: makes(Agent(factory.token)) for _ in range(5)])
     assert sorted(status for status, _ in answers) == [200] * 4 + [201]
     assert len({json.dumps(told) for _, told in answers}) == 1 and Instance.objects.filter(hosted=False).count() == 1
+
+
+def test_receivers_that_never_answer_keep_nobody_else_waiting(factory, proofs, monkeypatch, race):
+    """T85: each holds one of few database connections, so of one token only some wait at once."""
+    over, waiting = threading.Event(), threading.Semaphore(0)
+
+    def prove(address, instance_id):
+        waiting.release()
+        assert over.wait(20)
+
+    monkeypatch.setattr(instances, "prove", prove)
+    slow = [
+        lambda key=str(number): makes(Agent(factory.token), {"delivery": delivery()}, key)
+        for number in range(instances.MOST_OF_ONE)
+    ]
+
+    def one_more():
+        for _ in slow:
+            assert waiting.acquire(timeout=20)
+        answer = makes(Agent(factory.token), key="more")
+        over.set()
+        return answer
+
+    *answers, more = race(*slow, one_more)
+    refused(more, 429, "rate_limited")
+    assert [status for status, _ in answers] == [201] * len(slow)
+    assert makes(factory, key="more")[0] == 201
 
 
 def test_a_receiver_proves_itself_before_anything_is_made(factory, proofs):

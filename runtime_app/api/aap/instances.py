@@ -2,17 +2,22 @@
 
 import asyncio
 import json
+import threading
+from collections import Counter
+from contextlib import contextmanager
 from uuid import uuid4
 
 from django.http import HttpResponse
 
 from ... import canonical, clock, selectors, transitions, webhooks
-from ...errors import InvalidInput
+from ...errors import InvalidInput, TooMany
 from ...ids import uuid7
+from ...permissions import Context
 from . import refusals, wire
 from .requests import caller
 
 NAME = 200  # characters
+MOST, MOST_OF_ONE = 8, 6  # made or changed at once in this process, and by one provisioner token
 
 
 def create(request):
@@ -25,7 +30,7 @@ def create(request):
     address = _address(found)
     told = canonical.dump(_told(instance_id, name, address)).decode()
     made = {"key": key, "asked": asked}
-    with transitions.one_at_a_time(context, key):
+    with room(context), transitions.one_at_a_time(context, key):
         provisioned = transitions.provisioned(context, **made)
         if provisioned is None:
             if address:
@@ -52,7 +57,7 @@ def update(request, id):
     instance, _ = selectors.provisioned_instance(context, id)
     made = {"instance_id": instance.pk, "key": wire.key(request, "update", instance.pk), "asked": _asked(found)}
     name, address = _name(found), _address(found)
-    with transitions.one_at_a_time(context, made["key"]):
+    with room(context), transitions.one_at_a_time(context, made["key"]):
         told = transitions.updated(context, **made)
         if told is None:
             if address:
@@ -67,6 +72,26 @@ def update(request, id):
 def delete(request, id):
     transitions.delete_instance(caller(request, "provisioner"), instance_id=id)
     return HttpResponse(status=204)
+
+
+_under_way: Counter = Counter()  # provisioner token to its calls that may wait
+_counting = threading.Lock()
+
+
+@contextmanager
+def room(context: Context):
+    """A receiver may take its time, and who waits for it, or for the same call, holds one of few database connections:
+    a few may, so that receivers that never answer keep nobody else from theirs. Raises TooMany."""
+    with _counting:
+        if _under_way.total() >= MOST or _under_way[context.credential_id] >= MOST_OF_ONE:
+            raise TooMany("Too many instances are being made or changed right now.", retry_after=2)
+        _under_way[context.credential_id] += 1
+    try:
+        yield
+    finally:
+        with _counting:
+            _under_way[context.credential_id] -= 1
+            _under_way.pop(context.credential_id) if not _under_way[context.credential_id] else None
 
 
 def prove(address: transitions.Address, instance_id) -> None:
