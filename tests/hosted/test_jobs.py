@@ -11,7 +11,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import OperationalError
 
-from runtime_app import clock, jobs, permissions, transitions
+from runtime_app import clock, jobs, permissions, selectors, transitions
 from runtime_app.errors import Busy
 from runtime_app.ids import uuid7
 from runtime_app.management.commands.start_run import EXIT
@@ -95,6 +95,31 @@ def test_a_database_that_is_away_is_no_failed_run(northgate, monkeypatch, when):
     with pytest.raises(CommandError, match="same --start-id") as unsure:
         call_command("start_run", *job("scripted", "go"))
     assert unsure.value.returncode == 69
+
+
+def test_a_database_that_goes_away_at_the_end_changes_no_exit_status(northgate, monkeypatch, capsys):
+    """What ended well is not told as failed because it could not be read at once."""
+    real, tried = selectors.terminal_result, []
+
+    def away(run):
+        tried.append(run)
+        if len(tried) == 1:
+            raise OperationalError("the server closed the connection")
+        return real(run)
+
+    monkeypatch.setattr(selectors, "terminal_result", away)
+    start = transitions.start
+
+    def cancelled(context, **asked):
+        run = start(context, **asked)
+        northgate.cancels("Olga", run)
+        return run
+
+    monkeypatch.setattr(transitions, "start", cancelled)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    with pytest.raises(SystemExit) as ended:
+        call_command("start_run", *job("scripted", "go", "--wait", "--as", "olga"))
+    assert ended.value.code == 2 and json.loads(capsys.readouterr().out)["state"] == "cancelled"
 
 
 def test_a_word_it_does_not_know_is_no_cancelled_run(northgate):

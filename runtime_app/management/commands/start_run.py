@@ -54,12 +54,12 @@ class Command(BaseCommand):
             again = "Whether the Run was started is not known; the same call with the same --start-id starts it once."
             raise CommandError(f"{told}\n{again}", returncode=AWAY) from None
         if not options["wait"]:
-            return self._tell(run)
+            return self.stdout.write(_told(run))
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda number, frame: self._left(run, number))
-        run = self._ended(run, context)
-        self._tell(run)
-        sys.exit(EXIT[run.state])
+        told = self._ended(run)
+        self.stdout.write(told)
+        sys.exit(EXIT[json.loads(told)["state"]])
 
     def _context(self, slug: str, username: str | None) -> Context:
         found = Tenant.objects.filter(slug=slug).first()
@@ -74,23 +74,27 @@ class Command(BaseCommand):
         who = f" of which {username} is a member" if username else ""
         raise CommandError(f"There is no tenant {slug}{who}. Nothing was started.", returncode=UNUSABLE)
 
-    def _ended(self, run: Run, context: Context) -> Run:
-        if not selectors.workers_alive():
-            self.stderr.write("No worker is running. The Run starts when one does: ./run worker")
-        while run.state not in states.ENDED:
-            time.sleep(LOOK)
+    def _ended(self, run: Run) -> str:
+        asked = False
+        while True:
             try:
+                if not asked and not selectors.workers_alive():
+                    self.stderr.write("No worker is running. The Run starts when one does: ./run worker")
+                asked = True
                 run = Run.objects.get(pk=run.pk)
+                if run.state in states.ENDED:
+                    return _told(run)
             except (DatabaseError, InterfaceError):  # away for a moment
                 connection.close()
-        return run
-
-    def _tell(self, run: Run) -> None:
-        self.stdout.write(json.dumps(selectors.terminal_result(run), cls=DjangoJSONEncoder))
+            time.sleep(LOOK)
 
     def _left(self, run: Run, number: int) -> None:
         self.stderr.write(f"The Run goes on: {run.pk}")
         sys.exit(128 + number)
+
+
+def _told(run: Run) -> str:
+    return json.dumps(selectors.terminal_result(run), cls=DjangoJSONEncoder)
 
 
 def _unusable(parser):
