@@ -12,6 +12,7 @@ from ..ids import uuid7
 from ..models import Blocker, Now, Request, Response, Run
 from ..responses import Answer, Approve, Deny, Resume
 from .blocking import given
+from .calls import gone
 from .change import Change, transition
 from .continuing import GIVEN
 from .counting import close_equal, lock_equal
@@ -52,6 +53,8 @@ def supply(
         raise InvalidResponse(f"This job lacked a {blocker.kind}.", reason="wrong_kind")
     if refused := permissions.why_not(context, request):
         raise refused
+    if not blocked.hosted and not isinstance(response, Deny) and gone(blocked.instance_id):
+        raise InvalidResponse("Its agent was deleted: nobody would take up what is given.", reason="agent_deleted")
     said.name, said.user_id = context.actor.name, context.user_id
     if isinstance(response, Answer):
         successor = _start(change, blocked, blocker, request)

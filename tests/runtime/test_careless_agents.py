@@ -3,10 +3,10 @@
 import pytest
 
 from runtime_app import permissions, selectors, transitions
-from runtime_app.errors import IdempotencyConflict, LeaseLost, NotFound
+from runtime_app.errors import IdempotencyConflict, InvalidResponse, LeaseLost, NotFound
 from runtime_app.models import Blocker, Effect, Evidence, Grant, Registration, Request, Run
 from runtime_app.transitions import Ask, Question
-from tests.cast import KEY_NAME, Answer, Approve, Recover, elsewhere, intend, uuid7
+from tests.cast import KEY_NAME, Answer, Approve, Deny, Recover, elsewhere, intend, uuid7
 from tests.runtime.test_reality import Recall, Ship, nothing_sent  # noqa: F401
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -120,6 +120,23 @@ def test_what_a_job_elsewhere_lacked_is_given_to_its_successor(northgate, mailer
     mailer.reports(asked)
     transitions.conclude_run(mailer.context, run_id=after.pk, lease=turn.lease_number, state="succeeded")
     assert stands(after).state == "succeeded"
+
+
+def test_nothing_is_given_to_a_job_whose_agent_was_deleted(northgate, mailer):
+    """R34: its successor would wait for nobody."""
+    run = mailer.begins(interactive=False)
+    mailer.asks(run, MAIL)
+    transitions.delete_instance(northgate.context("Ann"), instance_id=mailer.instance.pk)
+    blocker = Blocker.objects.get()
+
+    def says(response):
+        verb = {"response": response, "response_id": uuid7(), "message": "No."}
+        return transitions.supply(northgate.context("Ada"), blocker_id=blocker.pk, **verb)
+
+    with pytest.raises(InvalidResponse, match="deleted"):
+        says(Approve(digest=blocker.digest))
+    assert not Run.objects.filter(follows=run).exists()
+    says(Deny(digest=blocker.digest))
 
 
 def test_an_approval_taken_back_ends_the_run_that_is_one_request(northgate, mailer):
