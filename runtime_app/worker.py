@@ -37,6 +37,7 @@ DOMAIN_THREADS = 6  # each keeps a database connection
 STOP_WITHIN = 0.5  # seconds a cancelled turn has to end before it is left behind
 LEAVE_WITHIN = 3.5  # seconds that dispatches under way, and everything else, have when the worker stops
 TRIES = 5  # of recording what a provider said, where it is not the database that is away
+LEFT = 64  # calls of providers that hang past their deadline, before others have to wait for them
 PROBE_WITHIN = 50  # seconds; then another worker may ask, and this one goes on
 RECORD_WITHIN = 900  # seconds that the database may be away before what a provider said is given up
 
@@ -70,6 +71,7 @@ class Worker:
         self.knows = registry.knows()
         self.turns: dict[UUID, UnderWay] = {}
         self.sends: set[asyncio.Task] = set()
+        self.asks: set[asyncio.Task] = set()  # probes: those that hang hold up no dispatch, nor the other way round
         self.leaving: set[asyncio.Task] = set()
         self.beaten = 0.0  # when it last said that it lives, on the monotonic clock
         self.stopped = asyncio.Event()
@@ -77,13 +79,13 @@ class Worker:
         self.lines = {  # by the words of the hints
             "run": Line(self.claim, self._begin, self._has_room_for_turns, several=False),
             "effect": Line(transitions.intend, self._dispatch, self._has_room_to_send, several=True),
-            "probe": Line(transitions.recovering, self._recover, self._has_room_to_send, several=True),
+            "probe": Line(transitions.recovering, self._recover, self._has_room_to_ask, several=True),
         }
         self.deliveries = Deliveries(self.call)
         self.domain = ThreadPoolExecutor(DOMAIN_THREADS, "domain")
         self.pulse = ThreadPoolExecutor(1, "pulse")  # a Lease must not lapse because the others wait for a lock
-        self.providers = ThreadPoolExecutor(settings.SAYSO_WORKER_TURNS, "provider")
-        self.probes = ThreadPoolExecutor(settings.SAYSO_WORKER_TURNS, "probe")  # those that hang hold up no dispatch
+        self.providers = ThreadPoolExecutor(settings.SAYSO_WORKER_TURNS + LEFT, "provider")
+        self.probes = ThreadPoolExecutor(settings.SAYSO_WORKER_TURNS, "probe")
 
     # ------------------------------------------------------------------------------------------------ its life
 
@@ -110,7 +112,7 @@ class Worker:
     async def _leave(self, claiming: list[asyncio.Task]) -> None:
         await asyncio.wait(claiming)
         await asyncio.gather(*(self._drop(run, self._give_back) for run in list(self.turns)))
-        if under_way := self.sends | self.leaving:
+        if under_way := self.sends | self.asks | self.leaving:
             await asyncio.wait(under_way)
         await self._in(self.pulse, transitions.leave, self.id)  # else it is missed, and what it sent is uncertain
 
@@ -179,6 +181,9 @@ class Worker:
     def _has_room_to_send(self) -> bool:
         return not self.stopped.is_set() and len(self.sends) < settings.SAYSO_WORKER_TURNS
 
+    def _has_room_to_ask(self) -> bool:
+        return not self.stopped.is_set() and len(self.asks) < settings.SAYSO_WORKER_TURNS
+
     def _make_room(self) -> None:
         """Something ended: whoever waited for room may claim."""
         for line in self.lines.values():
@@ -189,19 +194,30 @@ class Worker:
 
     def _dispatch(self, dispatch: transitions.Dispatch, before: float) -> None:
         # the intent is younger than `before`, so its time to send is not over earlier
-        self._send(self._sending(dispatch, before + dispatch.seconds))
+        task = self._beside(self.sends, self._sending(dispatch, before + dispatch.seconds))
+        asyncio.get_running_loop().call_later(dispatch.deadline, self._leave_behind, task)
 
     def _recover(self, recovery: transitions.Recovery, before: float) -> None:
-        self._send(self._recovering(recovery))
+        self._beside(self.asks, self._recovering(recovery))
 
-    def _send(self, work: Coroutine) -> None:
+    def _beside(self, under_way: set[asyncio.Task], work: Coroutine) -> asyncio.Task:
         task = asyncio.create_task(work)
-        self.sends.add(task)
-        task.add_done_callback(self._sent)
+        under_way.add(task)
+        task.add_done_callback(partial(self._done, under_way))
+        return task
 
-    def _sent(self, task: asyncio.Task) -> None:
-        self.sends.discard(task)
+    def _done(self, under_way: set[asyncio.Task], task: asyncio.Task) -> None:
+        under_way.discard(task)
         self._make_room()
+
+    def _leave_behind(self, task: asyncio.Task) -> None:
+        """Past its deadline an Effect is uncertain, and a provider that still says nothing holds up no other. What it
+        says later is recorded all the same."""
+        if task in self.sends:
+            self.sends.discard(task)
+            self.leaving.add(task)
+            task.add_done_callback(self.leaving.discard)
+            self._make_room()
 
     # ------------------------------------------------------------------------------------------------ turns
 

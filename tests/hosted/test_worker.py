@@ -307,6 +307,44 @@ def test_a_probe_that_hangs_is_given_up_and_holds_up_no_dispatch(monkeypatch):
     assert told == [("recovered", 1, TimeoutError)]
 
 
+def test_providers_that_hang_past_their_deadline_hold_up_nobody(settings):
+    """R23: as many as a worker sends at once; what they say in the end is recorded still. Probes go on beside them."""
+    lives, told, hanging = worker.Worker(), [], threading.Event()
+    silent = SimpleNamespace(dispatch=lambda *arguments: hanging.wait(30))
+    quick = SimpleNamespace(dispatch=lambda *arguments: "done")
+
+    def dispatch(number, action, deadline=0.05):
+        facts = {"key": "k", "parameters": None, "environment": "staging", "seconds": 30, "deadline": deadline}
+        return SimpleNamespace(effect_id=number, action=action, **facts)
+
+    async def call(verb, what, reply):
+        told.append(what.effect_id)
+
+    async def work():
+        lives.call = call
+        for number in range(settings.SAYSO_WORKER_TURNS):
+            lives._dispatch(dispatch(number, silent), time.monotonic())
+        assert not lives._has_room_to_send() and lives._has_room_to_ask()
+        async with asyncio.timeout(10):
+            while not lives._has_room_to_send():
+                await asyncio.sleep(0.01)
+            lives._dispatch(dispatch(99, quick), time.monotonic())
+            while 99 not in told:
+                await asyncio.sleep(0.01)
+            assert told == [99]
+            hanging.set()
+            while len(told) <= settings.SAYSO_WORKER_TURNS:
+                await asyncio.sleep(0.01)
+        assert not lives.leaving
+
+    try:
+        asyncio.run(work())
+    finally:
+        hanging.set()
+        lives.providers.shutdown()
+    assert sorted(told) == [*range(settings.SAYSO_WORKER_TURNS), 99]
+
+
 def test_what_no_database_takes_is_not_tried_for_ever(naps):
     recording(away := Away(40, DataError))
     assert (away.calls, len(naps)) == ([], worker.TRIES)
