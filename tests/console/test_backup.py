@@ -18,7 +18,9 @@ from console import backup, postgres
 from runtime_app import evidence_files
 from runtime_app.models import Request, Worker
 from runtime_app.responses import Finding
+from runtime_app.transitions import epochs
 from tests.database import NAME, owner
+from tests.runtime.test_remedies import epoch  # noqa: F401
 
 COPY = f"{NAME}_copy"
 
@@ -122,6 +124,16 @@ def test_nothing_is_replaced_unasked_or_under_a_running_worker(northgate, tmp_pa
 def test_an_installation_that_is_what_it_was_needs_no_release(transactional_db, capsys):
     call_command("release_epoch", "--by", "Ann")
     assert "needs no release" in capsys.readouterr().out
+
+
+def test_what_nobody_has_looked_at_is_not_released(northgate, epoch, capsys):  # noqa: F811
+    """R27: a restore that this very command notices is told first, and released when it is said again."""
+    epochs.mark(epochs._facts()[3] + 5)
+    with pytest.raises(CommandError, match="(?s)began just now: the database is older.*say it again"):
+        call_command("release_epoch", "--by", "Ann")
+    assert not epochs.released(epochs.current())
+    call_command("release_epoch", "--by", "Ann")
+    assert epochs.current().released_by == "Ann" and "released by Ann" in capsys.readouterr().out
 
 
 def test_what_is_no_backup_is_refused_before_anything_is_lost(northgate, tmp_path):

@@ -17,8 +17,13 @@ class Command(BaseCommand):
     def handle(self, by, **options):
         if not by.strip():
             raise CommandError("Say who releases it: --by NAME.")
-        epochs.watch()
-        epoch = epochs.current()
+        known = epochs.current().number
+        epoch = epochs.watch()
+        if epoch.number != known:  # nobody has seen yet what it made uncertain
+            raise CommandError(
+                f"Epoch {epoch.number} began just now: {epoch.why}. Nothing is released yet. Look at what it lists as "
+                "uncertain, then say it again."
+            )
         if epochs.released(epoch):
             return self.stdout.write(f"Epoch {epoch.number} needs no release. Nothing was changed.")
         epochs.release_epoch(by.strip())
