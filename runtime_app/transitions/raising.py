@@ -103,7 +103,11 @@ def raise_waits(change: Change, run: Run, waits: list[Wait]) -> list[Request] | 
             continue
         request = _bound(change, run, environment, wait)
         last = before.get(wait.key) or _take_given(change, run, request)
-        replaces = parse_id(wait.replaces) if isinstance(wait, Ask) and wait.replaces else None
+        replaces = None
+        if isinstance(wait, Ask) and wait.replaces:
+            replaces = parse_id(wait.replaces)
+            if replaces is None:
+                raise InvalidInput("What is replaced is named by its id.", fields={"replaces": "not a UUID"})
         if last and _same(last, request) and replaces in (None, last.replaces_id):
             raised.append(last)
             continue

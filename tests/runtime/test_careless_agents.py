@@ -1,9 +1,11 @@
 """Agents elsewhere that are careless: late, twice at once, silent, gone in the middle of things."""
 
+from dataclasses import replace
+
 import pytest
 
 from runtime_app import permissions, selectors, transitions
-from runtime_app.errors import IdempotencyConflict, InvalidResponse, LeaseLost, NotFound
+from runtime_app.errors import IdempotencyConflict, InvalidInput, InvalidResponse, LeaseLost, NotFound
 from runtime_app.models import Blocker, Effect, Evidence, Grant, Registration, Request, Run
 from runtime_app.transitions import Ask, Question
 from tests.cast import KEY_NAME, Answer, Approve, Deny, Recover, elsewhere, intend, uuid7
@@ -72,6 +74,13 @@ def test_an_answered_run_is_not_taken_up_by_a_heartbeat(northgate, mailer):
     asked = mailer.asks(run, Question("q", "Which?", KEY_NAME))
     northgate.says("Sam", asked, Answer({"name": "k"}))
     assert transitions.heartbeat(mailer.context, run_id=run.pk, lease=1).state == "queued"
+
+
+def test_what_replaces_no_id_is_not_taken_for_a_first_ask(mailer):
+    """R04."""
+    with pytest.raises(InvalidInput) as refused:
+        mailer.asks(mailer.begins(), replace(MAIL, replaces="nonsense"))
+    assert refused.value.facts["fields"] == {"replaces": "not a UUID"}
 
 
 def test_a_start_under_a_key_has_one_title(mailer):
