@@ -308,7 +308,8 @@ def raise_unknown(change: Change, run: Run, effect: Effect) -> None:
         return
     key = f"effect:{effect.pk}"
     number = Request.objects.filter(run_id=run.pk, key=key).count() + 1
-    action = actions.registered(effect.action_name)
+    # of a Run that is one Request the provider never got our key: a look-up by it would prove nothing
+    action = None if run.single else actions.registered(effect.action_name)
     asked = Request.objects.values_list("described", flat=True).get(pk=effect.request_id)
     request = Request(
         tenant_id=run.tenant_id, session_id=run.session_id, run_id=run.pk, environment_id=effect.environment_id,

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from .. import clock, permissions
-from ..models import Attempt, Effect, Grant, Request, Run, Worker
+from ..models import Attempt, Effect, Environment, Grant, Request, Run, Worker
 from .acting import end_with_instance
 from .blocking import block_on, can_block
 from .change import Change, opened
@@ -83,6 +83,10 @@ def lapse(change: Change, pk) -> None:
         return
     if run.single and Effect.objects.filter(run_id=run.pk, state="in_flight").exists():
         return  # its deadline has passed as well, and a person is asked
+    if run.single and Environment.objects.filter(pk=run.environment_id).exclude(held_at=None).exists():
+        run.lease_until = change.now() + _silence()  # nothing is voided under a hold (R16); looked at again after it
+        run.save(update_fields=["lease_until"])
+        return
     if run.single:
         used = Grant.objects.filter(run_id=run.pk, state="consumed").exists()
         unused = "The approval was not used before it expired."

@@ -197,6 +197,31 @@ def test_a_late_report_settles_what_became_uncertain(northgate, mailer, clock):
     assert (Effect.objects.get().state, state(asked)) == ("committed", "succeeded")
 
 
+def test_a_hold_longer_than_the_grant_voids_nothing_while_it_lasts(northgate, mailer, clock):
+    """R16: the approval ends with the release, not under the hold."""
+    asked = mailer.proposes()
+    northgate.approves("Ada", asked)
+    olga = northgate.context("Olga")
+    transitions.hold(olga, environment="staging", response_id=uuid7())
+    clock.move(hours=2)
+    transitions.sweep()
+    assert (state(asked), Grant.objects.get().state) == ("running", "unused")
+    transitions.release(olga, environment="staging", response_id=uuid7())
+    clock.move(minutes=1)
+    transitions.sweep()
+    assert (state(asked), Grant.objects.get().state) == ("failed", "void")
+
+
+def test_what_a_provider_got_no_key_of_is_looked_up_by_nobody(northgate, mailer, clock):
+    """R24: code here that has an action of that name knows another key, and would prove the wrong thing."""
+    asked = mailer.proposes("deploy", '{"service":"a","version":"1"}')
+    northgate.approves("Ada", asked)
+    mailer.dispatches(asked)
+    clock.move(minutes=11)
+    transitions.sweep()
+    assert Request.objects.get(kind="wait_effect").accepts["recover"] == ["accept"]
+
+
 def test_drift_fails_it_and_nothing_is_sent(northgate, mailer):
     """R16: an approver who may no longer approve."""
     asked = mailer.proposes()
