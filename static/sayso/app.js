@@ -55,6 +55,8 @@
   function end(status) {
     over = true;
     clearTimeout(trouble);
+    const form = status === 401 && all(FIELDS, page()).find((at) => at.value !== at.defaultValue)?.form;
+    if (form) keep(form);
     if (status === 401) line("Signed out in another tab.", "Sign in", "/sign-in/?next=" + encodeURIComponent(here()));
     else line("You no longer have access to this.", "First page", "/");
     sayNow(byId("connection").firstChild.textContent);
@@ -195,11 +197,11 @@
 
   // ---- typed, and the sign-in was over: given back once, to the same person in this tab. No password, no file.
   const KEPT = "sayso-typed", FIELDS = "textarea, select, input:not([type=hidden], [type=password], [type=file])";
-  on("submit", ({ target }) => {
-    if (!target.matches("main form[method=post]")) return;
-    const fields = all(FIELDS, target).map((at) => [at.name, at.value, at.checked]);
-    sessionStorage.setItem(KEPT, JSON.stringify({ who: page().dataset.who, where: here(), to: target.getAttribute("action"), fields }));
-  });
+  function keep(form) {
+    const fields = all(FIELDS, form).map((at) => [at.name, at.value, at.checked]);
+    sessionStorage.setItem(KEPT, JSON.stringify({ who: page().dataset.who, where: here(), to: form.getAttribute("action"), fields }));
+  }
+  on("submit", ({ target }) => { if (target.matches("main form[method=post]")) keep(target); });
   on("htmx:afterRequest", ({ detail }) => { if (detail.xhr.status !== 401) sessionStorage.removeItem(KEPT); });
   function giveBack() {
     const kept = JSON.parse(sessionStorage.getItem(KEPT));

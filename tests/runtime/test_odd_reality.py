@@ -35,6 +35,7 @@ def test_where_the_whole_action_is_gone_only_people_can_tell(northgate, monkeypa
     request = Request.objects.get(effect_id=effect.pk, kind="wait_effect")
     assert name in request.accepts["recover"]
     monkeypatch.setattr(actions, "registered", lambda of: None)
+    monkeypatch.setattr(actions, "names", list)
     with pytest.raises(InvalidResponse, match="no longer registered"):
         northgate.says("Olga", request, Recover(name))
     assert (Effect.objects.get().recovering, Run.objects.count()) == ("", 1)
