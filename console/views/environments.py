@@ -1,15 +1,13 @@
 """Environments: held or not, and what waits behind a hold (R16)."""
 
-from django.shortcuts import redirect
 from django.views.decorators.http import require_safe
 
-from runtime_app import permissions, selectors, transitions
-from runtime_app.errors import NotFound, SaysoError
+from runtime_app import selectors, transitions
 from runtime_app.models import Environment
 
 from .. import forms
-from ..pages import SeeOther, in_tenant, page
-from .requests import refusals
+from ..pages import in_tenant, page
+from .reasoned import reasoned
 
 
 @require_safe
@@ -27,25 +25,13 @@ def places(request, status=200, error=None, of=None):
     return page(request, "environments.html", status, topic="inbox", **facts)
 
 
-def posted(verb: str, say):
-    @in_tenant
-    def view(request, environment_id):
-        with refusals(request, verb, environment_id):
-            where = permissions.find(Environment, request.context, environment_id)
-        if request.method != "POST":
-            return redirect("environments", request.tenant.slug)
-        try:
-            with refusals(request, verb, environment_id):
-                said = forms.reason(forms.fields(request))
-            say(request.context, environment=where.name, **said)
-        except NotFound:
-            raise
-        except SaysoError as error:
-            return places(request, error.status, error, where.pk)
-        return SeeOther("environments", request.tenant.slug)
-
-    return view
+def say_hold(context, row, **said):
+    transitions.hold(context, environment=row.name, **said)
 
 
-hold = posted("hold", transitions.hold)
-release = posted("release", transitions.release)
+def say_release(context, row, **said):
+    transitions.release(context, environment=row.name, **said)
+
+
+hold = reasoned(Environment, "environments", "hold", say_hold, places)
+release = reasoned(Environment, "environments", "release", say_release, places)

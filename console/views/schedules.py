@@ -1,15 +1,13 @@
 """Schedules: jobs that start by the clock, paused and started again."""
 
-from django.shortcuts import redirect
 from django.views.decorators.http import require_safe
 
-from runtime_app import jobs, permissions, selectors, transitions
-from runtime_app.errors import NotFound, SaysoError
+from runtime_app import jobs, selectors, transitions
 from runtime_app.models import Schedule
 
 from .. import forms
-from ..pages import SeeOther, in_tenant, page
-from .requests import refusals
+from ..pages import in_tenant, page
+from .reasoned import reasoned
 
 
 @require_safe
@@ -26,25 +24,13 @@ def listed(request, status=200, error=None, of=None):
     return page(request, "schedules.html", status, topic="inbox", **facts)
 
 
-def posted(verb: str, say):
-    @in_tenant
-    def view(request, schedule_id):
-        with refusals(request, verb, schedule_id):
-            schedule = permissions.find(Schedule, request.context, schedule_id)
-        if request.method != "POST":
-            return redirect("schedules", request.tenant.slug)
-        try:
-            with refusals(request, verb, schedule_id):
-                said = forms.reason(forms.fields(request))
-            say(request.context, schedule_id=schedule.pk, **said)
-        except NotFound:
-            raise
-        except SaysoError as error:
-            return listed(request, error.status, error, schedule.pk)
-        return SeeOther("schedules", request.tenant.slug)
-
-    return view
+def say_pause(context, row, **said):
+    transitions.pause(context, schedule_id=row.pk, **said)
 
 
-pause = posted("pause", transitions.pause)
-unpause = posted("unpause", transitions.unpause)
+def say_unpause(context, row, **said):
+    transitions.unpause(context, schedule_id=row.pk, **said)
+
+
+pause = reasoned(Schedule, "schedules", "pause", say_pause, listed)
+unpause = reasoned(Schedule, "schedules", "unpause", say_unpause, listed)

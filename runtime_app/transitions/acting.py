@@ -10,12 +10,13 @@ from . import epochs
 from .calls import alive, earlier_call, legal_key, remember
 from .change import Change, opened, transition
 from .continuing import end, revoke
-from .dispatching import _last_number
+from .dispatching import fly, last_number, spend
 from .evidence import conclude, doubt, locked, printable
 from .granting import drift
 from .raising import raise_anew
 from .refusals import record_refusal
-from .remote import legal_text, park
+from .remote import TEXT, park
+from .texts import legal_texts
 
 STATUSES = {"succeeded": "committed", "failed": "not_committed"}
 
@@ -109,22 +110,13 @@ def _drifted(change, run, request, effect, made, environment) -> str | None:
 
 
 def _take(change: Change, run: Run, request: Request, effect: Effect | None, made: Grant, key: str) -> Sending:
-    now = change.now()
-    made.state, made.used_at, made.used_key = "consumed", now, key
-    made.save(update_fields=["state", "used_at", "used_key"])
-    change.note("grant.consumed", run=run, subject=made.pk)
-    deadline = now + timedelta(seconds=request.described.get("deadline", 600))
+    spend(change, run, made, key)
+    deadline = change.now() + timedelta(seconds=request.described.get("deadline", 600))
     if run.single:
         run.lease_until = deadline + timedelta(minutes=1)  # the Effect's deadline comes first
         run.save(update_fields=["lease_until"])
     if effect:
-        attempt = Attempt.objects.create(
-            tenant_id=run.tenant_id, effect_id=effect.pk, number=_last_number(effect) + 1, grant_id=made.pk,
-            worker=run.instance_id, intent_at=now, send_by=deadline,
-        )  # fmt: skip
-        effect.state, effect.intent_at, effect.deadline_at = "in_flight", now, deadline
-        effect.save(update_fields=["state", "intent_at", "deadline_at"])
-        change.note("effect.in_flight", run=run, subject=effect.pk, attempt=attempt.number, key=effect.key)
+        fly(change, run, effect, made, worker=run.instance_id, send_by=deadline, deadline=deadline)
     return Sending(request, made, effect)
 
 
@@ -138,7 +130,7 @@ def report(change: Change, *, request_id, status: str, note: str = "", reference
     found = permissions.find(Request, change.context, request_id)
     if status not in (*STATUSES, "unknown"):
         raise InvalidInput("A status is succeeded, failed or unknown.", fields={"status": "choose one of the three"})
-    legal_text(note=note, reference=reference)
+    legal_texts(TEXT, note=note, reference=reference)
     prepared = Effect.objects.filter(request_id=found.pk).values_list("pk", flat=True).first()
     if prepared:
         run, effect = locked(change, prepared)
@@ -174,7 +166,7 @@ def _reply(change: Change, run: Run, effect: Effect, request: Request, said: dic
         attempt.save(update_fields=["replied_at", "reply"])
     conclude(
         change, run, effect, finding=finding, grade="claimed", source="reply", attempt=attempt,
-        newest=attempt.number == _last_number(effect),
+        newest=attempt.number == last_number(effect),
         reference=printable(said["reference"]), statement=printable(said["note"] or said["status"]),
     )  # fmt: skip
 
@@ -188,11 +180,10 @@ def claim_evidence(
     asked = {"effect": str(found.pk), "finding": finding, "reference": reference, "statement": statement}
     if finding not in ("committed", "not_committed", "unknown"):
         raise InvalidInput("A finding is committed, not_committed or unknown.", fields={"finding": "choose one"})
-    legal_text(2_000, reference=reference, statement=statement)
+    legal_texts(2_000, reference=reference, statement=statement)
     run, effect = locked(change, found.pk)
     alive(change)
     if earlier := earlier_call(change.context, key, "claim_evidence", asked):
-        change.log.drafts.clear()
         return Evidence.objects.get(pk=earlier)
     kept = conclude(
         change, run, effect, finding=finding, grade="claimed", source="statement",

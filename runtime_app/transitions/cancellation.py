@@ -25,7 +25,7 @@ def cancel(change: Change, *, run_id, response_id, reason: str = "") -> Response
     if refused := permissions.may_operate(context, run.environment_id):
         raise refused
     if run.state in states.ENDED:
-        raise RunEnded(_ended(run), reason=run.state, by=run.cancelled_by, at=run.ended_at.isoformat())
+        raise RunEnded(how_it_ended(run), reason=run.state, by=run.cancelled_by, at=run.ended_at.isoformat())
     if run.cancel_requested_at:
         raise RunEnded(
             f"{run.cancelled_by} already cancelled this Run; its worker is stopping.", reason="cancelling",
@@ -51,7 +51,7 @@ def _stop(change: Change, run: Run, said: Response) -> None:
     change.log.work(f"cancel {run.pk}")
 
 
-def _ended(run: Run) -> str:
+def how_it_ended(run: Run) -> str:
     by = f" by {run.cancelled_by}" if run.state == "cancelled" else ""
     return f"This Run ended as {run.state}{by} at {run.ended_at:%Y-%m-%d %H:%M:%S} UTC. Nothing was changed."
 

@@ -113,16 +113,10 @@ def _consume(change, run, request, effect, grant, worker_id) -> Dispatch:
     failpoint("dispatch.claim")
     action = actions.registered(effect.action_name)
     now = change.now()
-    grant.state, grant.used_at = "consumed", now
-    grant.save(update_fields=["state", "used_at"])
-    attempt = Attempt.objects.create(
-        tenant_id=run.tenant_id, effect_id=effect.pk, number=_last_number(effect) + 1, grant_id=grant.pk,
-        worker=worker_id, intent_at=now, send_by=now + action.send_within,
-    )  # fmt: skip
-    effect.state, effect.intent_at, effect.deadline_at = "in_flight", now, now + action.deadline
-    effect.save(update_fields=["state", "intent_at", "deadline_at"])
-    change.note("grant.consumed", run=run, subject=grant.pk)
-    change.note("effect.in_flight", run=run, subject=effect.pk, attempt=attempt.number, key=effect.key)
+    spend(change, run, grant)
+    attempt = fly(
+        change, run, effect, grant, worker=worker_id, send_by=now + action.send_within, deadline=now + action.deadline
+    )
     return Dispatch(
         effect.pk, attempt.pk, run.tenant_id, effect.key, action, action.parsed(request.parameters),
         request.bound["environment"]["name"], action.send_within.total_seconds(), action.deadline.total_seconds(),
@@ -130,7 +124,27 @@ def _consume(change, run, request, effect, grant, worker_id) -> Dispatch:
     )  # fmt: skip
 
 
-def _last_number(effect: Effect) -> int:
+def spend(change: Change, run: Run, grant: Grant, key: str = "") -> None:
+    """The one use of a Grant; `key`: under which an agent elsewhere took it."""
+    grant.state, grant.used_at, grant.used_key = "consumed", change.now(), key
+    grant.save(update_fields=["state", "used_at", "used_key"])
+    change.note("grant.consumed", run=run, subject=grant.pk)
+
+
+def fly(change: Change, run: Run, effect: Effect, grant: Grant, *, worker: UUID, send_by, deadline) -> Attempt:
+    """From the commit of this on it may have been sent (R22)."""
+    now = change.now()
+    attempt = Attempt.objects.create(
+        tenant_id=run.tenant_id, effect_id=effect.pk, number=last_number(effect) + 1, grant_id=grant.pk,
+        worker=worker, intent_at=now, send_by=send_by,
+    )  # fmt: skip
+    effect.state, effect.intent_at, effect.deadline_at = "in_flight", now, deadline
+    effect.save(update_fields=["state", "intent_at", "deadline_at"])
+    change.note("effect.in_flight", run=run, subject=effect.pk, attempt=attempt.number, key=effect.key)
+    return attempt
+
+
+def last_number(effect: Effect) -> int:
     return Attempt.objects.filter(effect_id=effect.pk).aggregate(last=Max("number"))["last"] or 0
 
 
@@ -156,5 +170,5 @@ def record(dispatch: Dispatch, reply: actions.Reply | BaseException) -> None:
         if attempt.replied_at is None:
             attempt.replied_at, attempt.reply = change.now(), "not_sent" if unsent else read["finding"]
             attempt.save(update_fields=["replied_at", "reply"])
-        newest = attempt.number == _last_number(effect)
+        newest = attempt.number == last_number(effect)
         conclude(change, run, effect, attempt=attempt, newest=newest, grade="observed", **read)

@@ -2,10 +2,11 @@
 
 from .. import permissions
 from ..errors import GrantUnusable, InvalidInput, NotFound
-from ..models import Effect, Environment, Grant, Request, Response, Run, Session
+from ..models import Effect, Environment, Grant, Request, Response, Run
 from .change import Change, transition
 from .continuing import end, revoke, wake
-from .resolving import earlier_response, said_of
+from .resolving import earlier_response, keep, said_of
+from .telling import lock_told
 
 
 @transition("hold", "environment")
@@ -26,7 +27,7 @@ def hold(change: Change, *, environment: str, response_id, reason: str = "") -> 
     where.held_at, where.held_by, where.held_why = change.now(), change.context.actor.name, reason
     where.save(update_fields=["held_at", "held_by", "held_why"])
     change.note("environment.held", subject=where.pk, environment=where.name, why=reason)
-    return _record(change, said, {"environment": where.name, "held": True})
+    return keep(change, said, {"environment": where.name, "held": True})
 
 
 @transition("release", "environment")
@@ -43,7 +44,7 @@ def release(change: Change, *, environment: str, response_id, reason: str = "") 
     where.save(update_fields=["held_at", "held_by", "held_why"])
     change.note("environment.released", subject=where.pk, environment=where.name, why=reason)
     change.log.work("effect")
-    return _record(change, said, {"environment": where.name, "held": False})
+    return keep(change, said, {"environment": where.name, "held": False})
 
 
 def _asked(change: Change, kind: str, name: str, response_id, reason: str) -> tuple[Environment, Response]:
@@ -52,25 +53,11 @@ def _asked(change: Change, kind: str, name: str, response_id, reason: str) -> tu
     where = permissions.visible(Environment, context).filter(name=str(name)).first()
     if where is None:
         raise NotFound
-    if where.session_id is None:
-        _tell_in_a_session(where)
-    session = change.lock_session(Environment.objects.values_list("session_id", flat=True).get(pk=where.pk))
+    session = lock_told(change, where, f"Holds of {where.name}")
     where = change.lock(Environment, where.pk)
     said = said_of(kind, where.pk, response_id, reason, session_id=session.pk, tenant_id=context.tenant_id)
     said.session_id = session.pk
     return where, said
-
-
-def _tell_in_a_session(where: Environment) -> None:
-    session = Session.objects.create(tenant_id=where.tenant_id, title=f"Holds of {where.name}")
-    # of two at once, the second's Session stays empty
-    Environment.objects.filter(pk=where.pk, session=None).update(session=session)
-
-
-def _record(change: Change, said: Response, recorded: dict) -> Response:
-    said.name, said.user_id, said.recorded = change.context.actor.name, change.context.user_id, recorded
-    said.save(force_insert=True)
-    return said
 
 
 @transition("void", "request_id")
@@ -100,7 +87,7 @@ def void(change: Change, *, request_id, response_id, reason: str = "") -> Respon
         raise GrantUnusable(f"This approval is {made.state} already. Nothing was changed.", reason=reason_of)
     said.request_id = request.pk
     revoke(change, run, request, f"voided by {context.actor.name}")
-    _record(change, said, {"request": str(request.pk), "grant": "void"})
+    keep(change, said, {"request": str(request.pk), "grant": "void"})
     if run.single and run.state == "running":  # it was about this approval, and nothing else
         end(change, run, "failed", reason=f"The approval was void: voided by {context.actor.name}.")
     wake(change, run)

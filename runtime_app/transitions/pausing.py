@@ -2,9 +2,10 @@
 
 from .. import permissions
 from ..errors import InvalidInput
-from ..models import Response, Schedule, Session
+from ..models import Response, Schedule
 from .change import Change, transition
-from .resolving import earlier_response, said_of
+from .resolving import earlier_response, keep, said_of
+from .telling import lock_told
 
 
 @transition("pause", "schedule_id")
@@ -25,9 +26,7 @@ def unpause(change: Change, *, schedule_id, response_id, reason: str = "") -> Re
 def _turn(change: Change, verb: str, schedule_id, response_id, reason: str) -> Response:
     context, on = change.context, verb == "unpause"
     found = permissions.find(Schedule, context, schedule_id)
-    if found.session_id is None:
-        _tell_in_a_session(found)
-    session = change.lock_session(Schedule.objects.values_list("session_id", flat=True).get(pk=found.pk))
+    session = lock_told(change, found, f"Pauses of the schedule of {found.agent}")
     schedule = change.lock(Schedule, found.pk)
     said = said_of(verb, schedule.pk, response_id, reason, session_id=session.pk, tenant_id=context.tenant_id)
     if earlier := earlier_response(context, said):
@@ -40,13 +39,4 @@ def _turn(change: Change, verb: str, schedule_id, response_id, reason: str) -> R
     schedule.paused_at, schedule.paused_by = (None, "") if on else (change.now(), context.actor.name)
     schedule.save(update_fields=["active", "paused_at", "paused_by"])
     change.note(f"schedule.{verb}d", subject=schedule.pk, agent=schedule.agent, why=reason)
-    said.name, said.user_id = context.actor.name, context.user_id
-    said.recorded = {"schedule": str(schedule.pk), "active": on}
-    said.save(force_insert=True)
-    return said
-
-
-def _tell_in_a_session(schedule: Schedule) -> None:
-    session = Session.objects.create(tenant_id=schedule.tenant_id, title=f"Pauses of the schedule of {schedule.agent}")
-    # of two at once, the second's Session stays empty
-    Schedule.objects.filter(pk=schedule.pk, session=None).update(session=session)
+    return keep(change, said, {"schedule": str(schedule.pk), "active": on})

@@ -9,17 +9,17 @@ from typing import NamedTuple
 
 from django.conf import settings
 
-from .. import canonical, permissions, states
+from .. import permissions, states
 from ..errors import Busy, InvalidInput, InvalidResponse, LeaseLost, NotFound, RunEnded
 from ..events import current_epoch
 from ..models import Environment, Instance, Now, Request, Run, Session
 from .calls import alive, earlier_call, earlier_reply, remember
-from .cancellation import _ended
+from .cancellation import how_it_ended
 from .change import Change, transition
 from .continuing import end, stopped_at_something, wake
 from .raising import Ask, Question, raise_waits
 from .resolving import still_pending
-from .runs import _legal, _legal_message
+from .texts import legal_message, legal_texts
 
 TEXT = 20_000  # bytes of a result, a reason, a note
 
@@ -57,7 +57,7 @@ def begin(
     asked |= {"title": title}
     if earlier := earlier_call(context, key, "begin", asked):
         return Run.objects.get(pk=earlier)
-    _legal_message(message)
+    legal_message(message)
     run = _begun(change, session, message=message, interactive=interactive)
     run.state, run.lease_number, run.lease_until = "running", 1, _lease()
     run.started_at = Now()
@@ -69,7 +69,7 @@ def begin(
 
 
 def _session(change: Change, session_id, thread: str, title: str) -> Session:
-    _legal(title=title, thread=thread)
+    legal_texts(title=title, thread=thread)
     if len(thread) > 200:
         raise InvalidInput("A thread's name has at most 200 characters.", fields={"thread": "too long"})
     context = change.context
@@ -103,14 +103,6 @@ def _told(change: Change, run: Run) -> None:
     change.note("run.started", run=run, agent=run.agent, environment=where, interactive=run.interactive)
 
 
-def legal_text(longest: int = TEXT, **texts: str) -> None:
-    for name, text in texts.items():
-        if wrong := canonical.fault(text):
-            raise InvalidInput(f"The {name} {wrong}.", fields={name: wrong})
-        if len(text.encode()) > longest:
-            raise InvalidInput(f"The {name} is longer than {longest:,} bytes.", reason="too_large")
-
-
 def _lease():
     return Now() + timedelta(seconds=settings.SAYSO_REMOTE_LEASE_SECONDS)
 
@@ -122,7 +114,7 @@ def _mine(change: Change, run_id, lease: int | None) -> Run:
     run = change.lock(Run, found.pk)
     alive(change)
     if run.state in states.ENDED:
-        raise RunEnded(_ended(run), reason=run.state, by=run.cancelled_by, at=run.ended_at.isoformat())
+        raise RunEnded(how_it_ended(run), reason=run.state, by=run.cancelled_by, at=run.ended_at.isoformat())
     if run.cancel_requested_at:
         raise RunEnded(
             f"{run.cancelled_by} cancelled this Run. Stop, then say so.", reason="cancelling", by=run.cancelled_by,
@@ -184,7 +176,7 @@ def conclude_run(change: Change, *, run_id, lease: int, state: str, result: str 
 
     Raises NotFound, LeaseLost, RunEnded, InvalidInput.
     """
-    legal_text(result=result, reason=reason)
+    legal_texts(TEXT, result=result, reason=reason)
     found = permissions.find(Run, change.context, run_id)
     if found.state == state and (found.result, found.reason, found.lease_number) == (result, reason, lease):
         return found
@@ -225,7 +217,7 @@ def cancel_own(change: Change, *, run_id, key: str, reason: str = "") -> Run:
     Raises NotFound, RunEnded, IdempotencyConflict, InvalidInput.
     """
     found = permissions.find(Run, change.context, run_id)
-    legal_text(reason=reason)
+    legal_texts(TEXT, reason=reason)
     asked = {"run": str(found.pk), "reason": reason}
     if earlier_call(change.context, key, "cancel", asked):
         return found

@@ -3,12 +3,13 @@
 import json
 from hashlib import sha256
 
-from .. import canonical, permissions, statements
-from ..errors import IdempotencyConflict, InvalidInput, InvalidResponse, StaleRequest
+from .. import permissions, statements
+from ..errors import IdempotencyConflict, InvalidResponse, StaleRequest
 from ..ids import parse_id
 from ..models import Request, Response, Run
 from .change import Change
 from .deliveries import tell
+from .texts import legal_texts
 
 MESSAGE_BYTES = 20_000
 
@@ -50,10 +51,7 @@ def said_of(
     parsed = parse_id(response_id)
     if parsed is None:
         raise InvalidResponse("The response_id is not a UUID.", fields={"response_id": "not a UUID"})
-    if wrong := canonical.fault(message):
-        raise InvalidInput(f"The message {wrong}.", fields={"message": wrong})
-    if len(message.encode()) > MESSAGE_BYTES:
-        raise InvalidInput(f"The message is longer than {MESSAGE_BYTES:,} bytes.", reason="too_large")
+    legal_texts(MESSAGE_BYTES, message=message)
     text = json.dumps([str(subject), kind, message, facts], sort_keys=True, default=str)
     return Response(
         tenant_id=run.tenant_id if run else facts["tenant_id"], session_id=run.session_id if run else session_id,
@@ -69,3 +67,10 @@ def earlier_response(context, said: Response) -> Response | None:
     if earlier and earlier.same != said.same:
         raise IdempotencyConflict("This response_id was already used for another response. Nothing was changed.")
     return earlier
+
+
+def keep(change: Change, said: Response, recorded: dict) -> Response:
+    """Write what this actor said outside a Request, with the outcome that a repeat gets again."""
+    said.name, said.user_id, said.recorded = change.context.actor.name, change.context.user_id, recorded
+    said.save(force_insert=True)
+    return said

@@ -16,6 +16,7 @@ from .granting import grant
 from .remedies import accept_uncertainty, start_recovery
 from .resolving import MESSAGE_BYTES, earlier_response, resolve, stale, still_pending
 from .secrets import keep
+from .texts import legal_texts
 
 KIND_OF = {Answer: "answer", Approve: "approve", Deny: "deny", Finding: "finding", Recover: "recover"}
 ANSWERS = {"wait_user": (Answer,), "wait_approval": (Approve, Deny), "wait_effect": (Finding, Recover)}
@@ -76,10 +77,7 @@ def said_in(resume: Resume, request: Request) -> Response:
     response_id = parse_id(resume.response_id)
     if response_id is None:
         raise InvalidResponse("The response_id is not a UUID.", fields={"response_id": "not a UUID"})
-    if wrong := canonical.fault(resume.message):
-        raise InvalidInput(f"The message {wrong}.", fields={"message": wrong})
-    if len(resume.message.encode()) > MESSAGE_BYTES:
-        raise InvalidInput(f"The message is longer than {MESSAGE_BYTES:,} bytes.", reason="too_large")
+    legal_texts(MESSAGE_BYTES, message=resume.message)
     if (kind := KIND_OF.get(type(resume.response))) is None:
         raise InvalidResponse("This is no response at all.", reason="wrong_kind")
     content = dict(vars(resume.response))

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connection, transaction
 
-from .. import canonical, permissions, statements
+from .. import permissions, statements
 from ..errors import IdempotencyConflict, InvalidInput, LeaseLost, RunEnded
 from ..events import current_epoch
 from ..ids import parse_id
@@ -17,8 +17,8 @@ from .change import Change, opened, transition
 from .continuing import end, stopped_at_something
 from .raising import Wait, raise_waits
 from .secrets import destroy
+from .texts import legal_message, legal_texts
 
-MESSAGE_BYTES = 65_536
 LAPSES = 5
 
 
@@ -60,7 +60,7 @@ def start(
     context = change.context
     session = _session(change, session_id, title or message)
     held = permissions.roles(context) if context.actor.kind == "person" else None  # after the lock (R06)
-    _legal(agent=agent, environment=environment, title=title)  # before a query has to take them
+    legal_texts(agent=agent, environment=environment, title=title)  # before a query has to take them
     where = permissions.seen(Environment, context, "name = %s", environment)
     if earlier := _started(context, start_id, session_id, agent, where, message, interactive):
         return earlier
@@ -68,7 +68,7 @@ def start(
         raise InvalidInput(f"There is no environment {environment[:60]} here.", fields={"environment": "not known"})
     if refused := permissions.may_operate(context, where.pk, held):
         raise refused
-    _legal_message(message)
+    legal_message(message)
     own = "where tenant_id = %s and environment_id = %s and agent = %s and hosted"
     instance = statements.first(Instance, own, context.tenant_id, where.pk, agent)
     if instance is None:
@@ -111,20 +111,6 @@ def _started(context, start_id, session_id, agent: str, where, message: str, int
     if not same or session_id and earlier.session_id != parse_id(session_id):
         raise IdempotencyConflict("This start_id already started another Run. Nothing was changed.")
     return earlier
-
-
-def _legal(**texts: str) -> None:
-    for name, text in texts.items():
-        if wrong := canonical.fault(text):
-            raise InvalidInput(f"The {name} {wrong}.", fields={name: wrong})
-
-
-def _legal_message(message: str) -> None:
-    if not message.strip():
-        raise InvalidInput("Write a message: it is what the agent works from.", fields={"message": "empty"})
-    _legal(message=message)
-    if len(message.encode()) > MESSAGE_BYTES:
-        raise InvalidInput(f"The message is longer than {MESSAGE_BYTES:,} bytes.", reason="too_large")
 
 
 # ---------------------------------------------------------------- turns
