@@ -192,11 +192,14 @@ def test_a_run_with_a_deployment_costs_nine_commits(northgate, harbor):
 
 
 def test_an_idle_worker_commits_less_than_once_a_second(northgate):
-    """R39: with the ratio of intervals it has by default (5 s, 3 s), a hundred times as fast."""
+    """R39: with the ratio of intervals it has by default (5 s, 3 s), a hundred times as fast.
+
+    By the time that the worker itself had, which on a busy machine is more than the second asked for.
+    """
     began = time.monotonic()
     a_second = lambda: soon(lambda: time.monotonic() - began > 1)  # noqa: E731
     idle = beside_a_worker(a_second, SAYSO_LOOK_SECONDS=0.05, SAYSO_BEAT_SECONDS=0.03)
-    assert sum(idle.values()) < 100 + 5, idle
+    assert sum(idle.values()) < 100 * (time.monotonic() - began) + 5, idle
 
 
 # ---------------------------------------------------------------- what goes wrong around it
