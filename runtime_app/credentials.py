@@ -7,7 +7,7 @@ from hmac import compare_digest
 
 from django.db.models import Q
 
-from . import clock, sealed
+from . import sealed
 from .errors import NotSignedIn
 from .models import Credential, Now
 from .permissions import Actor, Context
@@ -47,7 +47,8 @@ def authenticate(token: str, *, scope: str, kind: str, address: str = "") -> tup
     if not token.isascii() or not token.startswith(tuple(WORDS.values())) or len(token) > 200:
         raise refused
     kept = stored(token)
-    found = live().filter(prefix=kept["prefix"], kind=kind).select_related("instance", "environment").first()
+    rows = live().filter(prefix=kept["prefix"], kind=kind).select_related("instance", "environment")
+    found = rows.annotate(now=Now()).first()
     if found is None or not compare_digest(found.hash, kept["hash"]) or scope not in found.scopes:
         raise refused
     _seen(found, address)
@@ -68,9 +69,8 @@ def live():
 
 
 def _seen(found: Credential, address: str) -> None:
-    now = clock.now()
-    if found.last_used_at is None or (now - found.last_used_at).total_seconds() > SEEN_EVERY:
-        Credential.objects.filter(pk=found.pk).update(last_used_at=now, last_address=address[:64])
+    if found.last_used_at is None or (found.now - found.last_used_at).total_seconds() > SEEN_EVERY:
+        Credential.objects.filter(pk=found.pk).update(last_used_at=found.now, last_address=address[:64])
 
 
 def those_alive(ids: set) -> set:

@@ -17,7 +17,7 @@ from .ledger import (
 )
 from .output import Output, chunks, outputs
 from .places import behind, held_places
-from .proposals import Proposal, proposal, provisioned_instance
+from .proposals import Proposal, proposal, proposed, provisioned_instance
 from .results import terminal_result
 from .schedules import active_schedules, schedules
 from .trace import as_lines, trace
@@ -38,6 +38,6 @@ __all__ = [
     "Shell", "action_names", "active_schedules", "agent_elsewhere", "agents", "as_lines", "behind", "blocker_page",
     "blockers", "callback_secrets", "card", "chain", "chunks", "decided", "effect_page", "effects", "environments",
     "evidence_file", "files_missing", "files_named", "held_places", "inbox", "ledger", "next_debt", "outputs",
-    "places", "proposal", "provisioned_instance", "registry", "run_page", "runs", "schedules", "session_page",
-    "sessions", "shell", "terminal_result", "trace", "workers_alive",
+    "places", "proposal", "proposed", "provisioned_instance", "registry", "run_page", "runs", "schedules",
+    "session_page", "sessions", "shell", "terminal_result", "trace", "workers_alive",
 ]  # fmt: skip

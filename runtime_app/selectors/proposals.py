@@ -25,10 +25,20 @@ class Proposal:
         return self.status != "pending"
 
 
-def proposal(context: Context, id) -> Proposal:
+def _proposals(context: Context, id):
+    rows = visible(Request, context).filter(kind="wait_approval", run__single=True)
+    return rows.filter(pk=parse_id(id) or UUID(int=0))
+
+
+def proposed(context: Context, id) -> None:
     """NotFound for every Request that is not this agent's, or not a Run of its own."""
-    rows = visible(Request, context).filter(kind="wait_approval", run__single=True).select_related("run")
-    request = rows.filter(pk=parse_id(id) or UUID(int=0)).annotate(now=Now()).first()
+    if not _proposals(context, id).exists():
+        raise NotFound
+
+
+def proposal(context: Context, id) -> Proposal:
+    """As it is now. NotFound as in `proposed`."""
+    request = _proposals(context, id).select_related("run").annotate(now=Now()).first()
     if request is None:
         raise NotFound
     if request.state == "pending":

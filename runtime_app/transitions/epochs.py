@@ -86,7 +86,7 @@ def _missing(attempt: str | None) -> bool:
 def watch() -> Epoch:
     """Compare, and begin a new epoch on any difference. Called at start, and when a dispatch finds one."""
     now = Epoch.objects.order_by("-number").first()
-    if now.system_identifier and not differences():
+    if now.system_identifier and not differences(now):
         return now
     with _alone():
         epoch, remembered = _watch()

@@ -72,7 +72,7 @@ def consume(request, id):
     context = caller(request)
     key = wire.key(request, "consume")
     wire.no_body(request)
-    selectors.proposal(context, id)
+    selectors.proposed(context, id)
     transitions.dispatch(context, request_id=id, key=key)
     return _answer(context, id)
 
@@ -84,7 +84,7 @@ def outcome(request, id):
     if found["status"] not in wire.OUTCOMES:
         raise wire.wrong("status", "succeeded or failed")
     note = wire.text(found, "note") or ""
-    selectors.proposal(context, id)
+    selectors.proposed(context, id)
     transitions.report(context, request_id=id, status=found["status"], note=note)
     return _answer(context, id)
 
