@@ -227,7 +227,7 @@ def attest(change: Change, run: Run, request: Request, effect: Effect, said: Res
 
 
 def _proven(change: Change, effect: Effect, finding: str) -> None:
-    open_still = finding == "not_committed" and effect.state not in states.SETTLED
+    open_still = finding == "not_committed" and (effect.disputed or effect.state not in states.SETTLED)
     if open_still and (until := unproven_until(effect, change.now())):
         early = f"Too early to say that it did not happen: look again after {until:%H:%M:%S} UTC."
         raise InvalidResponse("It may still be sent.", fields={"finding": early})

@@ -37,6 +37,10 @@ class Jobs(Upheaval):
         def give():
             transitions.supply(self.house.context(who), blocker_id=blocker.pk, response=response, response_id=said)
 
+        if blocker.pk in self.model.closed and self.model.lost.get(who) != "account":
+            with pytest.raises(StaleRequest):
+                give()
+            return
         if self.refused(who, give):
             return
         gift = self._gift(blocker)
@@ -51,15 +55,19 @@ class Jobs(Upheaval):
             self._started(blocker, gift, "answered")
         elif not yes:
             self._denied(self.model.runs[blocker.run_id])
+            self._close(blocker, gift)
         elif len(gift.voters) >= self.model.approvals:
             self._started(blocker, gift, "approved")
 
     def _gift(self, blocker):
         """What the votes on this Blocker collect for."""
-        what = "question"
-        if blocker.kind == "wait_approval":
-            what = f"{blocker.action_name} {json.loads(blocker.parameters)['what']}"
+        what = self._what(blocker)
         return self.model.gifts.setdefault(blocker.pk, Request(blocker.successor_request, None, what, 0))
+
+    def _what(self, blocker):
+        if blocker.kind == "wait_user":
+            return "question"
+        return f"{blocker.action_name} {json.loads(blocker.parameters)['what']}"
 
     def _started(self, blocker, gift, outcome):
         model = self.model
@@ -69,6 +77,13 @@ class Jobs(Upheaval):
         if outcome == "approved":
             model.grant(gift)
         model.wake(run)
+        self._close(blocker, gift)
+
+    def _close(self, blocker, gift):
+        """What this one was given, or denied, no equal one of its job still lacks, from the moment it arose."""
+        job = (blocker.run.agent, blocker.run.message)
+        equal = [each for each in suppliable() if (each.run.agent, each.run.message) == job]
+        self.model.closed |= {each.pk for each in equal if self._what(each) == gift.content}
 
     def _follow(self, blocked, state="waiting"):
         """The successor of this Run, under the successor of the parent that was blocked by it."""

@@ -82,6 +82,7 @@ class Model:
         self.lost: dict = {}  # who cannot act now, and what they lost: "role" or "account"
         self.epoch, self.released = 1, True
         self.gifts: dict = {}  # by Blocker: what its next run would have, while the votes on it collect
+        self.closed: set = set()  # Blockers that lack nothing since an equal one was given, or denied
         self.runs: dict = {}
         self.requests: dict = {}
         self.grants: dict = {}
@@ -200,9 +201,12 @@ class Model:
         grant.state, effect.state, effect.attempts = "consumed", "in_flight", effect.attempts + 1
         effect.deadline, effect.send_by = self.now + DEADLINE, self.now + SEND_WITHIN
 
-    def conclude(self, effect: Effect, finding: str, grade: str, *, by: str = "", newest=False) -> None:
+    def conclude(self, effect: Effect, finding: str, grade: str, *, by: str = "", newest: bool | None = None) -> None:
+        """`newest`: whether this is the reply of the last Attempt; None: no reply."""
         settled = effect.state in SETTLED
-        if finding in SETTLED:
+        if finding == "not_committed" and newest is False:
+            pass  # an older Attempt says nothing of the newer
+        elif finding in SETTLED:
             if not settled or effect.disputed and by:
                 self.settle(effect, finding)
             elif effect.state != finding and not effect.disputed:

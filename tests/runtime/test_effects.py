@@ -239,6 +239,18 @@ def test_a_dispute_settled_as_it_stood(northgate, sent, clock):
     assert (found.state, found.disputed, asked(effect)) == ("committed", False, [])
 
 
+def test_a_dispute_is_not_settled_as_not_happened_while_it_may_still_be_sent(northgate, sent, clock):
+    """R23, R24: a slow worker may yet send it; who is told `not_committed` asks anew, and that is a second."""
+    effect, dispatch = sent
+    transitions.record(dispatch, Committed("build 7"))
+    transitions.record(dispatch, NotCommitted("", "rolled back?"))
+    with pytest.raises(InvalidResponse, match="still be sent"):
+        northgate.says("Olga", asked(effect)[0], Finding("not_committed", "looked"))
+    clock.move(seconds=6)
+    northgate.says("Olga", asked(effect)[0], Finding("not_committed", "looked"))
+    assert (stands(effect), asked(effect)) == ("not_committed", [])
+
+
 def test_a_dispute_ends_no_run_that_goes_on(northgate):
     """R23, R33: raised after its Run went on, it stops nothing, with nobody on the line either."""
     northgate.policy(verdict="allow")
