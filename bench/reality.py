@@ -133,9 +133,19 @@ REALITY = [
         REMEDIES + "test_a_callback_for_another_tenants_key_is_not_found",
     ),
     Mutant(
-        "too early to say no", "R23", T + "remedies.py",
+        "a look-up too early says no", "R23", T + "remedies.py",
         'if read["finding"] == "not_committed" and until:', 'if read["finding"] == "committed" and until:',
+        "tests/runtime/test_effects.py::test_a_look_up_that_may_lag_proves_nothing",
+    ),
+    Mutant(
+        "a person too early says no", "R23", T + "evidence.py",
+        "if open_still and (until :=", "if not open_still and (until :=",
         "tests/runtime/test_effects.py::test_not_yet_sent_is_no_not_sent",
+    ),
+    Mutant(
+        "a dispute settled too early", "R23", T + "evidence.py",
+        "(effect.disputed or effect.state not in states.SETTLED)", "effect.state not in states.SETTLED",
+        "tests/runtime/test_effects.py::test_a_dispute_is_not_settled_as_not_happened_while_it_may_still_be_sent",
     ),
     Mutant(
         "supplied twice", "R34", T + "supplying.py",
