@@ -7,13 +7,15 @@ from hmac import compare_digest
 
 from django.db.models import Q
 
-from . import sealed
+from . import clock, sealed, statements
 from .errors import NotSignedIn
-from .models import Credential, Now
+from .models import Credential, Instance, Now
 from .permissions import Actor, Context
 
 PREFIX = 12  # characters of the random part, shown and stored in clear
 SEEN_EVERY = 60  # seconds: the last use is written down at most so often
+
+_ALIVE = "revoked_at is null and (expires_at is null or expires_at > sayso_now())"
 
 WORDS = {"provisioner": "sayso_p_", "instance": "sayso_i_"}
 
@@ -47,10 +49,14 @@ def authenticate(token: str, *, scope: str, kind: str, address: str = "") -> tup
     if not token.isascii() or not token.startswith(tuple(WORDS.values())) or len(token) > 200:
         raise refused
     kept = stored(token)
-    rows = live().filter(prefix=kept["prefix"], kind=kind).select_related("instance", "environment")
-    found = rows.annotate(now=Now()).first()
+    found = statements.first(Credential, f"where prefix = %s and kind = %s and {_ALIVE}", kept["prefix"], kind)
     if found is None or not compare_digest(found.hash, kept["hash"]) or scope not in found.scopes:
         raise refused
+    if found.instance_id:
+        instance = statements.first(Instance, "where id = %s and deleted_at is null", found.instance_id)
+        if instance is None:
+            raise refused
+        found.instance = instance
     _seen(found, address)
     return found, context_of(found)
 
@@ -69,8 +75,9 @@ def live():
 
 
 def _seen(found: Credential, address: str) -> None:
-    if found.last_used_at is None or (found.now - found.last_used_at).total_seconds() > SEEN_EVERY:
-        Credential.objects.filter(pk=found.pk).update(last_used_at=found.now, last_address=address[:64])
+    now = clock.now()
+    if found.last_used_at is None or (now - found.last_used_at).total_seconds() > SEEN_EVERY:
+        Credential.objects.filter(pk=found.pk).update(last_used_at=now, last_address=address[:64])
 
 
 def those_alive(ids: set) -> set:

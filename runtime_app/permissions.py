@@ -120,9 +120,25 @@ where m.tenant_id = %s and m.user_id = %s and u.is_active
 """
 
 
+_LIVE = """
+exists (select from runtime_app_credential c left join runtime_app_instance i on i.id = c.instance_id
+where c.id = %s and c.tenant_id = %s and c.revoked_at is null and (c.expires_at is null or c.expires_at > sayso_now())
+and i.deleted_at is null)
+"""
+_OF_OWN_RUNS = "run_id in (select id from runtime_app_run where instance_id = %s and not hosted)"
+_OWN_ROWS = {
+    Session: "instance_id = %s", Run: "instance_id = %s and not hosted", Request: _OF_OWN_RUNS, Effect: _OF_OWN_RUNS,
+}  # fmt: skip
+
+
 def seen(model, context: Context, where: str, *values):
     """The row that `where` (SQL of ours) names, if the caller may see it: `visible`, written out. Else None."""
-    if context.actor.kind == "person":
+    if context.credential_id:
+        if model not in _OWN_ROWS:
+            return None
+        where = f"{_OWN_ROWS[model]} and {_LIVE} and {where}"
+        values = (context.actor.id, context.credential_id, context.tenant_id, *values)
+    elif context.actor.kind == "person":
         where, values = f"exists (select {_MEMBER}) and {where}", (context.tenant_id, context.user_id, *values)
     return statements.first(model, f"where tenant_id = %s and {where}", context.tenant_id, *values)
 
@@ -158,7 +174,10 @@ def _own(model, context: Context) -> dict:
 
 def still_live(context: Context) -> None:
     """NotSignedIn unless the caller's credential lives now: asked after the last lock (R06)."""
-    if not _live(context).exists():
+    with connection.cursor() as cursor:
+        cursor.execute(f"select {_LIVE}", [context.credential_id, context.tenant_id])
+        lives = cursor.fetchone()[0]
+    if not lives:
         raise NotSignedIn("This credential was revoked, or it expired.")
 
 
@@ -166,8 +185,8 @@ def find(model, context: Context, id):
     """The one row with this id that the caller may see, by one query. Unknown, foreign, no id: NotFound (R07)."""
     # text that is no id is looked for all the same, under an id that nothing has: same query, same time
     pk = parse_id(id) or UUID(int=0)
-    elsewhere = context.credential_id is not None
-    row = visible(model, context).filter(pk=pk).first() if elsewhere else seen(model, context, "id = %s", pk)
+    unwritten = context.credential_id is not None and model not in _OWN_ROWS
+    row = visible(model, context).filter(pk=pk).first() if unwritten else seen(model, context, "id = %s", pk)
     if row is None:
         raise NotFound
     return row

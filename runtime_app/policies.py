@@ -3,6 +3,7 @@
 from datetime import timedelta
 from fnmatch import fnmatchcase
 
+from . import statements
 from .models import Environment, Policy
 
 DEFAULT = {
@@ -28,7 +29,7 @@ def applying(environment: Environment, action: str) -> dict:
     One naming the environment beats one naming its class beats one naming neither; then an exact name beats a pattern,
     a longer pattern a shorter; of equals deny, then ask, then allow. Without any: `DEFAULT`.
     """
-    rules = Policy.objects.filter(tenant_id=environment.tenant_id)
+    rules = statements.rows(Policy, "where tenant_id = %s", environment.tenant_id)
     matching = [
         rule
         for rule in rules

@@ -6,7 +6,7 @@ from datetime import timedelta
 from fnmatch import fnmatchcase
 from uuid import UUID
 
-from . import actions, canonical
+from . import actions, canonical, statements
 from .errors import InvalidInput
 from .models import Registration, Run
 
@@ -53,7 +53,7 @@ def declared(tenant_id: UUID, name: str) -> Declared:
         return Declared(
             name, known.title, known.consequence, known.reversible, known.risky, known.version, deadline=known.deadline
         )
-    best = fits(Registration.objects.filter(tenant_id=tenant_id), name)
+    best = fits(statements.rows(Registration, "where tenant_id = %s", tenant_id), name)
     if best is None:
         return Declared(name, name, consequence=UNREGISTERED, registered=False)
     return Declared(

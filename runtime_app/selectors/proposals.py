@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from .. import clock, statements
 from ..errors import NotFound
 from ..ids import parse_id
-from ..models import Grant, Instance, Now, Receiver, Request, Response
-from ..permissions import Context, visible
+from ..models import Grant, Instance, Receiver, Request, Response
+from ..permissions import Context, seen, visible
 
 
 @dataclass(frozen=True)
@@ -25,30 +26,31 @@ class Proposal:
         return self.status != "pending"
 
 
-def _proposals(context: Context, id):
-    rows = visible(Request, context).filter(kind="wait_approval", run__single=True)
-    return rows.filter(pk=parse_id(id) or UUID(int=0))
+def _proposal(context: Context, id) -> Request | None:
+    single = "exists (select from runtime_app_run r where r.id = run_id and r.single)"
+    return seen(Request, context, f"id = %s and kind = 'wait_approval' and {single}", parse_id(id) or UUID(int=0))
 
 
 def proposed(context: Context, id) -> None:
     """NotFound for every Request that is not this agent's, or not a Run of its own."""
-    if not _proposals(context, id).exists():
+    if _proposal(context, id) is None:
         raise NotFound
 
 
 def proposal(context: Context, id) -> Proposal:
     """As it is now. NotFound as in `proposed`."""
-    request = _proposals(context, id).select_related("run").annotate(now=Now()).first()
+    request = _proposal(context, id)
     if request is None:
         raise NotFound
     if request.state == "pending":
-        past = request.expires_at <= request.now
+        past = request.expires_at <= clock.now()
         return Proposal(request, *("expired", request.expires_at) if past else ("pending", None))
     if request.state != "resolved":
         return Proposal(request, "expired" if request.state == "expired" else "cancelled", request.resolved_at)
     vote = {"approved": "approve", "denied": "deny"}[request.outcome]
-    said = Response.objects.filter(request_id=request.pk, kind=vote, spent_at=None).order_by("-at").first()
-    grant = Grant.objects.filter(request_id=request.pk).first()
+    which = "where request_id = %s and kind = %s and spent_at is null order by at desc limit 1"
+    said = statements.first(Response, which, request.pk, vote)
+    grant = statements.first(Grant, "where request_id = %s", request.pk)
     return Proposal(request, request.outcome, request.resolved_at, grant, said)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from .. import clock, permissions, states
+from .. import clock, permissions, statements, states
 from ..errors import Busy, GrantUnusable, IdempotencyConflict, InvalidInput, LeaseLost, NotFound, RunEnded
 from ..models import Attempt, Effect, Environment, Evidence, Grant, Instance, Request, Run
 from . import epochs
@@ -70,11 +70,9 @@ def _dispatch(change: Change, request_id, key: str, lease: int | None):
     prepared = Effect.objects.filter(request_id=request.pk).values_list("pk", flat=True).first()
     effect = change.lock(Effect, prepared) if prepared else None
     # last, so that a hold that has returned is complete (R16)
-    environment = Environment.objects.raw(
-        "select * from runtime_app_environment where id = %s for share", [run.environment_id]
-    )[0]
+    environment = statements.first(Environment, "where id = %s for share", run.environment_id)
     alive(change)
-    made = Grant.objects.filter(request_id=request.pk).first()
+    made = statements.first(Grant, "where request_id = %s", request.pk)
     if made is None:
         raise GrantUnusable("This action is not approved.", reason="not_approved")
     if made.state == "consumed":
@@ -138,7 +136,7 @@ def report(change: Change, *, request_id, status: str, note: str = "", reference
         change.lock_session(found.session_id)
         run, effect = change.lock(Run, found.run_id), None
     alive(change)
-    made = Grant.objects.filter(request_id=found.pk).first()
+    made = statements.first(Grant, "where request_id = %s", found.pk)
     if made is None or made.state != "consumed":
         raise GrantUnusable("Nothing was begun under this approval.", reason="not_consumed")
     said = {"status": status, "note": note, "reference": reference}

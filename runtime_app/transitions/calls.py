@@ -4,7 +4,7 @@ import json
 from hashlib import sha256
 from uuid import UUID
 
-from .. import canonical, permissions
+from .. import canonical, permissions, statements
 from ..errors import IdempotencyConflict, InvalidInput
 from ..models import Call, Instance
 from ..permissions import Context
@@ -22,8 +22,8 @@ def alive(change: Change) -> None:
 
 def gone(instance_id) -> bool:
     """Whether this Instance was deleted. If not, it is not until this transaction ends."""
-    rows = Instance.objects.raw("select * from runtime_app_instance where id = %s for share", [instance_id])
-    return any(row.deleted_at for row in rows)
+    found = statements.first(Instance, "where id = %s for share", instance_id)
+    return found is not None and found.deleted_at is not None
 
 
 def legal_key(key: str) -> None:
@@ -46,7 +46,8 @@ def earlier_reply(context: Context, key: str, verb: str, asked: dict) -> str | N
 
 def _earlier(context: Context, key: str, verb: str, asked: dict) -> Call | None:
     legal_key(key)
-    earlier = Call.objects.filter(tenant_id=context.tenant_id, caller=context.actor.id, key=key).first()
+    mine = "where tenant_id = %s and caller = %s and key = %s"
+    earlier = statements.first(Call, mine, context.tenant_id, context.actor.id, key)
     if earlier and (earlier.verb, earlier.same) != (verb, _same(asked)):
         raise IdempotencyConflict("This Idempotency-Key was already used for something else. Nothing was changed.")
     return earlier
@@ -54,10 +55,11 @@ def _earlier(context: Context, key: str, verb: str, asked: dict) -> Call | None:
 
 def remember(context: Context, key: str, verb: str, asked: dict, subject: UUID, reply: str = "") -> None:
     """In the transaction that did it. Two at once under one key: the second looks again and finds the first's."""
-    Call.objects.create(
+    called = Call(
         tenant_id=context.tenant_id, caller=context.actor.id, key=key, verb=verb, same=_same(asked), subject=subject,
         reply=reply,
     )  # fmt: skip
+    statements.insert(called)
 
 
 def _same(asked: dict) -> str:

@@ -93,7 +93,7 @@ def raise_waits(change: Change, run: Run, waits: list[Wait]) -> list[Request] | 
     """Raise every wait of one step, under the Session's and the Run's locks. None: the Run is noninteractive, needed a
     person, and has ended `blocked` (R33)."""
     asks = any(isinstance(wait, Ask) for wait in waits)
-    environment = Environment.objects.get(pk=run.environment_id) if asks else None
+    environment = run.environment if asks else None
     own, keys = "where run_id = %s and key = any(%s) order by number", [wait.key for wait in waits]
     before = {request.key: request for request in statements.rows(Request, own, run.pk, keys)}
     raised, new = [], []

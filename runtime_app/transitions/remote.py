@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from django.conf import settings
 
-from .. import permissions, states
+from .. import permissions, statements, states
 from ..errors import Busy, InvalidInput, InvalidResponse, LeaseLost, NotFound, RunEnded
 from ..events import current_epoch
 from ..models import Environment, Instance, Now, Request, Run, Session
@@ -90,17 +90,17 @@ def _session(change: Change, session_id, thread: str, title: str) -> Session:
 def _begun(change: Change, session: Session, **more) -> Run:
     if session._state.adding:
         session.save(force_insert=True)
-    instance = Instance.objects.get(pk=change.context.actor.id)
+    instance = statements.first(Instance, "where id = %s", change.context.actor.id)
+    environment = statements.first(Environment, "where id = %s", instance.environment_id)
     return Run(
-        tenant_id=instance.tenant_id, session_id=session.pk, environment_id=instance.environment_id,
+        tenant_id=instance.tenant_id, session_id=session.pk, environment=environment,
         instance_id=instance.pk, agent=instance.agent, hosted=False, initiator_name=change.context.actor.name,
         epoch=current_epoch(), **more,
     )  # fmt: skip
 
 
 def _told(change: Change, run: Run) -> None:
-    where = Environment.objects.values_list("name", flat=True).get(pk=run.environment_id)
-    change.note("run.started", run=run, agent=run.agent, environment=where, interactive=run.interactive)
+    change.note("run.started", run=run, agent=run.agent, environment=run.environment.name, interactive=run.interactive)
 
 
 def _lease():
