@@ -56,7 +56,7 @@ async def follow(call: Call, cursor: str | None) -> AsyncIterator[Batch | None]:
     anything is listened for: an error of the call itself."""
     batch = await call.begin(call.wait.read, cursor)
     yield batch
-    with watched(call.context), hub.listening(batch.topic, call.context.credential_id) as ear:
+    with watched(call.context), hub.listening(batch.topic, *call.credential()) as ear:
         await hub.stands()
         while True:
             ear.clear()  # what follows is read after listening began: nothing falls between

@@ -18,15 +18,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import parse_qsl
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from django.db import InterfaceError, OperationalError, connections
 
-from .. import credentials, permissions
+from .. import credentials
 from ..errors import Busy, InvalidInput, NotFound, SaysoError, TooMany
 from ..hub import hub
 from ..permissions import Context
-from . import doors
+from . import watchers
 
 LONGEST = 30  # seconds that one call waits at most
 AGAIN = 30  # seconds until the tables are looked at again without news: a lost push costs no more (R39)
@@ -98,11 +98,20 @@ class Waiting:
 
 def wait_for(wait, scope, query) -> Callable | None:
     """How this call of this path is answered here, or None: it does not wait."""
-    if not any(name == b"authorization" for name, _ in scope["headers"]):
-        return None  # nobody waits without a credential
+    if not _shown(wait, scope):
+        return None  # nobody waits without a credential or a session
     if not isinstance(wait, Wait):
         return wait.answering(scope)
     return poll if scope["type"] == "http" and "wait" in query else None
+
+
+def _shown(wait, scope) -> bool:
+    """Whether this call shows who makes it. No socket by a session: a page of elsewhere could ride on its cookie."""
+    shown = dict(scope["headers"])
+    if b"authorization" in shown:
+        return True
+    person = scope["type"] == "http" and wait.scope == "api"
+    return person and bool(watchers.session_of(shown.get(b"cookie", b"").decode("latin-1")))
 
 
 class Call:
@@ -113,36 +122,38 @@ class Call:
         self.headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         self.peer = (scope.get("client") or ("", 0))[0]
         self.exchange = str(uuid4())
+        self.who: watchers.Bearer | watchers.SignedIn | None = None
         self.context: Context | None = None
 
     async def begin(self, look: Callable, *more):
         """Find who calls, and look, by one reading. Raises NotSignedIn, TooMany, and what `look` does."""
-        token = doors.bearer(self.headers.get("authorization", ""))
-        address = doors.address_of(self.peer or "", self.headers.get("x-forwarded-for", ""))
-        ask = {"scope": self.wait.scope, "kind": "instance", "address": address}
+        self.who = who = watchers.of(self.headers, self.peer or "", self.wait.scope)
         match, query = self.match, self.query
 
         def read():
-            credential, context = credentials.authenticate(token, **ask)
-            doors.limit(credential)
+            context = who.begins()
             return context, look(context, match, query, *more)
 
         self.context, found = await reads.own(read)
         return found
 
+    def credential(self) -> list[UUID]:
+        """The topic on which the end of its credential is told, if it has one."""
+        return [self.context.credential_id] if self.context.credential_id else []
+
     async def look(self, look: Callable, *more):
-        """What `look` says now; one reading for all who ask the same. NotSignedIn once the credential ended."""
-        context, match, query = self.context, self.match, self.query
+        """What `look` says now; one reading for all who ask the same. NotSignedIn once the right to it ended."""
+        who, context, match, query = self.who, self.context, self.match, self.query
 
         def read():
-            permissions.still_live(context)
+            who.may_still(context)
             try:
                 return look(context, match, query, *more)
             except NotFound:  # to a credential that ended between the two nothing is there
-                permissions.still_live(context)
+                who.may_still(context)
                 raise
 
-        same = (look, context, match.groups(), tuple(sorted(query.items())), more, hub.wakes)
+        same = (look, who, context, match.groups(), tuple(sorted(query.items())), more, hub.wakes)
         return await reads.shared(same, read)
 
 
@@ -175,7 +186,7 @@ async def _until(call: Call, left: float) -> Answer:
     if answer.final:
         return answer
     ends = asyncio.get_running_loop().time() + left
-    with watched(call.context), hub.listening(answer.topic, call.context.credential_id) as ear:
+    with watched(call.context), hub.listening(answer.topic, *call.credential()) as ear:
         await hub.stands()
         while True:
             ear.clear()  # what follows is read after listening began: nothing falls between
@@ -254,32 +265,34 @@ reads = Reads()
 # ---------------------------------------------------------------- who may go on waiting
 
 
-_watched: Counter = Counter()  # credential to how many calls wait with it
+_watched: Counter = Counter()  # credential, or person, to how many of their calls wait
 _pulse: asyncio.Task | None = None
 
 
 @contextmanager
 def watched(context: Context):
-    """While it waits, the caller's credential is looked at each second, together with all others. Raises TooMany."""
+    """While it waits, the caller's credential is looked at each second, together with all others; a person's session
+    each time the tables are looked at. Raises TooMany."""
     global _pulse
-    if _watched.total() >= MOST or _watched[context.credential_id] >= MOST_OF_ONE:
+    caller = context.credential_id or context.actor
+    if _watched.total() >= MOST or _watched[caller] >= MOST_OF_ONE:
         raise TooMany("Too many calls wait already.", retry_after=5)
-    _watched[context.credential_id] += 1
+    _watched[caller] += 1
     loop = asyncio.get_running_loop()
     if _pulse is None or _pulse.done() or _pulse.get_loop() is not loop:
         _pulse = loop.create_task(_beat())
     try:
         yield
     finally:
-        _watched[context.credential_id] -= 1
-        _watched.pop(context.credential_id) if not _watched[context.credential_id] else None
+        _watched[caller] -= 1
+        _watched.pop(caller) if not _watched[caller] else None
 
 
 async def _beat() -> None:
     """Wake whoever waits with a credential that has ended: it looks again, and is told."""
     while _watched:
         await asyncio.sleep(PULSE)
-        waiting = set(_watched)
+        waiting = {caller for caller in _watched if isinstance(caller, UUID)}
         with suppress(Busy):
             for dead in waiting - await reads.own(lambda: credentials.those_alive(waiting)):  # noqa: B023
                 hub.wake(str(dead))
