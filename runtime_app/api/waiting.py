@@ -11,9 +11,9 @@ import asyncio
 import logging
 import re
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -127,7 +127,7 @@ class Call:
             doors.limit(credential)
             return context, look(context, match, query, *more)
 
-        self.context, found = await reads.own(read)
+        self.context, found = await reads.own(read, token)
         return found
 
     async def look(self, look: Callable, *more):
@@ -143,7 +143,7 @@ class Call:
                 raise
 
         same = (look, context, match.groups(), tuple(sorted(query.items())), more, hub.wakes)
-        return await reads.shared(same, read)
+        return await reads.shared(same, read, context.credential_id)
 
 
 # ---------------------------------------------------------------- long polls
@@ -216,28 +216,42 @@ def encoded(headers: list[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
 
 
 class Reads:
-    """Few threads, few connections, and one reading for all who ask the same at the same time."""
+    """Few threads, few connections, and one reading for all who ask the same at the same time. Callers take turns: who
+    waits with a thousand calls delays their own."""
 
     def __init__(self):
         self._threads = ThreadPoolExecutor(THREADS, "waiting")
         self._lock = threading.Lock()
         self._coming: dict = {}  # readings that have not begun
+        self._lines: dict = {}  # caller to what was asked and has not begun; whose turn is next is first
 
-    async def own(self, read: Callable):
+    async def own(self, read: Callable, caller=None):
         """What only this caller asks."""
-        return await self.shared(object(), read)
+        return await self.shared(object(), read, caller)
 
-    async def shared(self, same, read: Callable):
+    async def shared(self, same, read: Callable, caller=None):
         with self._lock:
             if same not in self._coming:
-                self._coming[same] = self._threads.submit(self._read, same, read)
+                self._coming[same] = future = Future()
+                self._lines.setdefault(caller, deque()).append((same, read, future))
+                self._threads.submit(self._next)
             future = self._coming[same]
         # shielded: one who goes away takes nothing from those who share
         return await asyncio.shield(asyncio.wrap_future(future))
 
-    def _read(self, same, read):
+    def _next(self):
         with self._lock:  # none joins a reading that has begun: it could have missed what they were woken for
-            del self._coming[same]
+            caller, line = next(iter(self._lines.items()))
+            same, read, future = line.popleft()
+            del self._lines[caller], self._coming[same]
+            if line:
+                self._lines[caller] = line  # behind all others
+        try:
+            future.set_result(self._read(same, read))
+        except BaseException as failed:
+            future.set_exception(failed)
+
+    def _read(self, same, read):
         try:
             return read()
         except (OperationalError, InterfaceError) as failed:
