@@ -32,8 +32,8 @@ class Sending:
 
 def dispatch(context: permissions.Context, *, request_id, key: str, lease: int | None = None) -> Sending:
     """The dispatch intent of a remote agent: takes the one use of the Grant, puts the Effect in flight. After it, and
-    only then, the agent acts (R16, R22). The same key again is the same intent; once its time to send is over and nothing
-    was reported, it is `already_consumed`.
+    only then, the agent acts (R16, R22). The same key again is the same intent; past its time to send, and
+    with nothing reported, it is `already_consumed`.
 
     Raises NotFound, GrantUnusable (already_consumed, approval_expired, not_approved, void), RunEnded, LeaseLost,
     Busy (a held Environment, an epoch nobody released), InvalidInput.

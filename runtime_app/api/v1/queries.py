@@ -12,6 +12,7 @@ Wait = Annotated[
     str,
     Query(
         pattern=r"^[1-9][0-9]*(s|m|h)$",
-        description="Wait for something at most so long, and 30 s: `30s`.",
+        description="With a credential: wait for something at most so long, and 30 s: `30s`. A signed-in person is "
+        "answered at once.",
     ),
 ]
