@@ -17,8 +17,8 @@ router = Router(tags=["events"])
 STREAMS = {
     "responses": {
         200: {
-            "description": "A page. With a credential and `Accept: text/event-stream` a stream whose `id` is the cursor, "
-            "taken up by `Last-Event-ID`; with an upgrade a WebSocket.",
+            "description": "A page. With a credential and `Accept: text/event-stream` a stream whose `id` is the "
+            "cursor, taken up by `Last-Event-ID`; with an upgrade a WebSocket.",
         }
     }
 }
