@@ -18,6 +18,7 @@ from .refusals import record_refusal
 from .remote import TEXT, park
 from .texts import legal_texts
 
+CLAIMS = 100  # of one Effect: the page where a person settles it shows them all
 STATUSES = {"succeeded": "committed", "failed": "not_committed"}
 
 
@@ -194,6 +195,8 @@ def claim_evidence(
     alive(change)
     if earlier := earlier_call(change.context, key, "claim_evidence", asked):
         return Evidence.objects.get(pk=earlier)
+    if Evidence.objects.filter(effect_id=effect.pk, grade="claimed", source="statement").count() >= CLAIMS:
+        raise InvalidInput(f"Of one effect {CLAIMS} claims are kept, and these are. People read all of them.")
     kept = conclude(
         change, run, effect, finding=finding, grade="claimed", source="statement",
         reference=printable(reference), statement=printable(statement),
