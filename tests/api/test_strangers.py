@@ -6,7 +6,7 @@ import time
 import tracemalloc
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.urls import get_resolver
 
 from runtime_app.api.v1.contract import document
@@ -218,6 +218,17 @@ def test_what_is_not_there_is_json_too(agent):
         answer = agent.get(path)
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
     assert agent.client.put("/api/v1/runs", headers=agent.headers).status_code == 405
+
+
+def test_a_database_that_is_away_is_json_too(agent, monkeypatch):
+    """Spec 9: whoever calls, an agent or another front end of people, reads a code and when to ask again."""
+
+    def gone():
+        raise OperationalError("no line")
+
+    monkeypatch.setattr("runtime_app.credentials.live", gone)
+    told = agent.post("/runs", {"message": "go"})
+    assert (told.status_code, told.json()["code"], told["Retry-After"]) == (503, "busy", "1")
 
 
 def test_who_calls_too_often_waits(agent, mailer, monkeypatch):
