@@ -71,7 +71,7 @@ AWAY = (OperationalError, InterfaceError)  # the database cannot be reached, or 
 
 
 def away() -> Busy:
-    return Busy("The database does not answer. Ask again: what is asked twice under one key is done once.", retry_after=1)
+    return Busy("The database does not answer. Ask again: asked twice under one key, it is done once.", retry_after=1)
 
 
 def door(refuse: Callable = refused) -> Callable:
