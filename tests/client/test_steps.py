@@ -105,6 +105,15 @@ def test_the_same_question_has_the_same_key_and_another_has_another(talk):
     assert keys[0] == keys[1] != keys[2]
 
 
+def test_an_equal_action_has_the_same_key_in_whatever_order_its_parameters_come(talk):
+    """R04: a process that starts again and builds them from a set asks for no second approval."""
+    server = Server(*[(201, APPROVED)] * 3)
+    for parameters in ({"to": "a", "at": {"x": 1, "y": 2}}, {"at": {"y": 2, "x": 1}, "to": "a"}, {"to": "b"}):
+        talk(server, "approval", run(), "mail", parameters)
+    keys = [server.body(number)["key"] for number in range(3)]
+    assert keys[0] == keys[1] != keys[2]
+
+
 def test_what_was_decided_at_once_takes_no_turn(talk):
     """R17: the Run never stopped."""
     server = Server((201, APPROVED), (200, SENDING), (200, {}))
