@@ -206,6 +206,7 @@ def test_an_action_is_described_edited_and_removed(ann, northgate):
     [
         ({"pattern": ""}, "Write the action"),
         ({"title": ""}, "in a few words"),
+        ({"pattern": "deploy"}, "described by its code here"),
         ({"minutes": "soon"}, "whole number of minutes"),
         ({"minutes": "0"}, "whole number of minutes"),
         ({"minutes": "999999"}, "30 days or less"),
