@@ -282,6 +282,16 @@ def test_what_its_block_raised_is_what_its_caller_gets(which, told, then):
     assert server.paths[2:] == then
 
 
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled", "blocked"])
+def test_a_run_that_has_ended_is_not_done_again(which, state):
+    """R32: a job started twice under its key does its work once."""
+    server, done = Server((201, RUN | {"state": state})), []
+    with pytest.raises(RunEnded) as told:
+        both(server, done.append)[which]()
+    assert told.value.reason == state and not done and server.paths == ["POST /runs"]
+
+
 def test_an_exception_says_what_no_database_takes():
     server = Server((201, RUN), (200, RUN))
 
