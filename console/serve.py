@@ -6,6 +6,8 @@ from daphne import http_protocol
 from daphne.endpoints import build_endpoint_description_strings
 from daphne.server import Server, twisted_loop
 
+UNREAD = 64 * 1024  # bytes that wait to be read before more is sent
+STUCK = 30  # seconds in which nothing of them was read
 BODY = 52 * 1024 * 1024  # bytes of any request: the files of one statement, and its fields
 TOO_LARGE = (
     b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\n"
@@ -20,10 +22,39 @@ def serve(port: int, bind: str = "127.0.0.1") -> None:
     http_protocol.WebRequest = Bounded
     # daphne leaves 50 places in the listen queue: a page of sockets reconnecting at once would be reset
     endpoints = [f"{each}:backlog=1024" for each in build_endpoint_description_strings(host=bind, port=port)]
-    Server(
+    Patient(
         application=application, endpoints=endpoints, signal_handlers=True, application_close_timeout=0.3, verbosity=0
     ).run()
     end_what_is_left(twisted_loop)
+
+
+class Patient(Server):
+    """What is sent on goes out no faster than it is read: nobody's unread pile grows. Who reads nothing is cut off."""
+
+    async def _send_on(self, protocol, message):
+        await super().handle_reply(protocol, message)
+        goes_on = message["type"] == "websocket.send" or message.get("more_body")
+        left, since, pause = None, 0.0, 0.001
+        while goes_on and protocol in self.connections and (unread := _unread(protocol)) > UNREAD:
+            now = asyncio.get_running_loop().time()
+            if left is None or unread < left:
+                left, since = unread, now
+            elif now - since > STUCK:
+                return _transport(protocol).abortConnection()
+            await asyncio.sleep(pause := min(pause * 2, 0.2))
+
+    handle_reply = _send_on  # daphne's name for it
+
+
+def _transport(protocol):
+    channel = getattr(protocol, "channel", None)  # of a request; a socket has its transport itself
+    return channel.transport if channel else getattr(protocol, "transport", None)
+
+
+def _unread(protocol) -> int:
+    """Bytes that wait in this process."""
+    found = _transport(protocol)
+    return len(found.dataBuffer) - found.offset + found._tempDataLen if found else 0
 
 
 class Bounded(http_protocol.WebRequest):

@@ -24,6 +24,7 @@ from .errors import GrantUnusable, InvalidResponse, LeaseLost, RunEnded, SaysoEr
 WAIT = 30  # seconds: the longest that one long poll is held
 BEAT = 15  # seconds between two heartbeats: a quarter of the Lease
 AGAIN = {429, 502, 503, 504}
+ENDED = {"succeeded", "failed", "cancelled", "blocked"}
 CODES = {each.code: each for each in SaysoError.__subclasses__()}
 T = TypeVar("T")
 Steps = Generator[Any, Any, T]
@@ -357,7 +358,7 @@ class Calling:
 
     def _raise(self, run: Run, key: str | None, kind: str, asked: dict, more: dict | None = None) -> Steps[Request]:
         run.check()
-        key = key or f"{kind}-{sha256(_dump(asked)).hexdigest()[:24]}"
+        key = key or f"{kind}-{sha256(_dump(asked, sort=kind == 'wait_approval')).hexdigest()[:24]}"
         request = Request.of((yield from self._say(run, "requests", key=key, kind=kind, **asked, **(more or {}))))
         if request.state == "pending":
             run.waits = True
@@ -409,8 +410,9 @@ def _legal(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
 
 
-def _dump(value: Any) -> bytes:
-    return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+def _dump(value: Any, sort: bool = False) -> bytes:
+    """`sort`: two Actions whose parameters only come in another order are equal; a form's fields are in theirs."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":"), sort_keys=sort).encode()
 
 
 def _error(answer: httpx.Response) -> SaysoError:

@@ -28,7 +28,7 @@ _SIMPLE_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 class Number(Decimal):
-    """A number written with a point or an exponent. `text` is what was sent: ``1.0`` and ``1E2`` stay so."""
+    """A number written with a point or an exponent, or -0. `text` is what was sent: ``1.0`` and ``1E2`` stay so."""
 
     __slots__ = ("text",)
 
@@ -186,7 +186,7 @@ def _object(pairs: _Pairs, path: str) -> dict:
 def _number(text: str, path: str) -> int | Number:
     if len(text) > DIGITS:
         raise InvalidInput(f"The number at {_where(path)} has over {DIGITS:,} characters.")
-    if _INTEGER.fullmatch(text):
+    if _INTEGER.fullmatch(text) and text != "-0":  # an int would come back without its sign
         return int(text)
     if text.lstrip("-") in ("NaN", "Infinity"):
         raise InvalidInput(f"{text} at {_where(path)} is not a JSON number.")

@@ -19,7 +19,8 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 import httpx
 
-from .calling import WAIT, Call, Calling, Do, Event, NotGiven, Pause, Report, Request, Run, Steps, Unreachable
+from .calling import ENDED, WAIT, Call, Calling, Do, Event, NotGiven, Pause, Report, Request, Run, Steps, Unreachable
+from .errors import RunEnded
 
 __all__ = ["AsyncSayso", "Event", "NotGiven", "Report", "Request", "Run", "Sayso", "Unreachable"]
 
@@ -73,7 +74,8 @@ class _Client:
 
     def running(self, message: str, **more) -> "Running":
         """As `start`, for `with`: a heartbeat beside it; at the end it is complete with `run.ends_with`, or failed with
-        the exception, or stopped if it was cancelled. What ends the process leaves it to the next start under `key`."""
+        the exception, or stopped if it was cancelled. What ends the process leaves it to the next start under `key`;
+        RunEnded if the Run under that key has ended."""
         return Running(self, message, more)
 
     def events(self, session: str | None = None, *, after: str | None = None, follow: bool = True) -> "Events":
@@ -176,6 +178,8 @@ class Running:
     def _enter(self) -> Steps[Run]:
         calling = self.client.calling
         self.run = yield from calling.start(self.message, **self.more)
+        if self.run.state in ENDED:  # an earlier process ended it: nothing of the block is done again
+            raise RunEnded(f"The Run under this key has {self.run.state} already.", reason=self.run.state)
         if self.run.state == "queued":  # an earlier process left it so
             yield from calling.turn(self.run)
         self.stop = self.client._beside(calling.beat(self.run))

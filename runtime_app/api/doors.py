@@ -14,11 +14,12 @@ from functools import wraps
 from uuid import uuid4
 
 from django.conf import settings
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 
 from .. import canonical, credentials
-from ..errors import InvalidInput, NotSignedIn, SaysoError, TooMany
+from ..errors import Busy, InvalidInput, NotSignedIn, SaysoError, TooMany
 from ..models import Credential
 from ..permissions import Context
 
@@ -64,6 +65,13 @@ def headers_of(error: SaysoError) -> list[tuple[str, str]]:
     if isinstance(error, NotSignedIn):
         found.append(("WWW-Authenticate", "Bearer"))
     return found
+
+
+AWAY = (OperationalError, InterfaceError)  # the database cannot be reached, or took too long
+
+
+def away() -> Busy:
+    return Busy("The database does not answer. Ask again: asked twice under one key, it is done once.", retry_after=1)
 
 
 def door(refuse: Callable = refused) -> Callable:

@@ -11,9 +11,9 @@ import asyncio
 import logging
 import re
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -25,7 +25,7 @@ from django.db import InterfaceError, OperationalError, connections
 from .. import credentials
 from ..errors import Busy, InvalidInput, NotFound, SaysoError, TooMany
 from ..hub import hub
-from ..permissions import Context
+from ..permissions import Actor, Context
 from . import watchers
 
 LONGEST = 30  # seconds that one call waits at most
@@ -134,7 +134,7 @@ class Call:
             context = who.begins()
             return context, look(context, match, query, *more)
 
-        self.context, found = await reads.own(read)
+        self.context, found = await reads.own(read, who)
         return found
 
     def credential(self) -> list[UUID]:
@@ -154,7 +154,7 @@ class Call:
                 raise
 
         same = (look, who, context, match.groups(), tuple(sorted(query.items())), more, hub.wakes)
-        return await reads.shared(same, read)
+        return await reads.shared(same, read, caller(context))
 
 
 # ---------------------------------------------------------------- long polls
@@ -227,28 +227,42 @@ def encoded(headers: list[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
 
 
 class Reads:
-    """Few threads, few connections, and one reading for all who ask the same at the same time."""
+    """Few threads, few connections, and one reading for all who ask the same at the same time. Callers take turns: who
+    waits with a thousand calls delays their own."""
 
     def __init__(self):
         self._threads = ThreadPoolExecutor(THREADS, "waiting")
         self._lock = threading.Lock()
         self._coming: dict = {}  # readings that have not begun
+        self._lines: dict = {}  # caller to what was asked and has not begun; whose turn is next is first
 
-    async def own(self, read: Callable):
+    async def own(self, read: Callable, caller=None):
         """What only this caller asks."""
-        return await self.shared(object(), read)
+        return await self.shared(object(), read, caller)
 
-    async def shared(self, same, read: Callable):
+    async def shared(self, same, read: Callable, caller=None):
         with self._lock:
             if same not in self._coming:
-                self._coming[same] = self._threads.submit(self._read, same, read)
+                self._coming[same] = future = Future()
+                self._lines.setdefault(caller, deque()).append((same, read, future))
+                self._threads.submit(self._next)
             future = self._coming[same]
         # shielded: one who goes away takes nothing from those who share
         return await asyncio.shield(asyncio.wrap_future(future))
 
-    def _read(self, same, read):
+    def _next(self):
         with self._lock:  # none joins a reading that has begun: it could have missed what they were woken for
-            del self._coming[same]
+            caller, line = next(iter(self._lines.items()))
+            same, read, future = line.popleft()
+            del self._lines[caller], self._coming[same]
+            if line:
+                self._lines[caller] = line  # behind all others
+        try:
+            future.set_result(self._read(same, read))
+        except BaseException as failed:
+            future.set_exception(failed)
+
+    def _read(self, same, read):
         try:
             return read()
         except (OperationalError, InterfaceError) as failed:
@@ -269,30 +283,35 @@ _watched: Counter = Counter()  # credential, or person, to how many of their cal
 _pulse: asyncio.Task | None = None
 
 
+def caller(context: Context) -> UUID | Actor:
+    """Whose calls are counted, and take turns, together."""
+    return context.credential_id or context.actor
+
+
 @contextmanager
 def watched(context: Context):
     """While it waits, the caller's credential is looked at each second, together with all others; a person's session
     each time the tables are looked at. Raises TooMany."""
     global _pulse
-    caller = context.credential_id or context.actor
-    if _watched.total() >= MOST or _watched[caller] >= MOST_OF_ONE:
+    one = caller(context)
+    if _watched.total() >= MOST or _watched[one] >= MOST_OF_ONE:
         raise TooMany("Too many calls wait already.", retry_after=5)
-    _watched[caller] += 1
+    _watched[one] += 1
     loop = asyncio.get_running_loop()
     if _pulse is None or _pulse.done() or _pulse.get_loop() is not loop:
         _pulse = loop.create_task(_beat())
     try:
         yield
     finally:
-        _watched[caller] -= 1
-        _watched.pop(caller) if not _watched[caller] else None
+        _watched[one] -= 1
+        _watched.pop(one) if not _watched[one] else None
 
 
 async def _beat() -> None:
     """Wake whoever waits with a credential that has ended: it looks again, and is told."""
     while _watched:
         await asyncio.sleep(PULSE)
-        waiting = {caller for caller in _watched if isinstance(caller, UUID)}
+        waiting = {each for each in _watched if isinstance(each, UUID)}
         with suppress(Busy):
             for dead in waiting - await reads.own(lambda: credentials.those_alive(waiting)):  # noqa: B023
                 hub.wake(str(dead))

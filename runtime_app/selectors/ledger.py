@@ -176,9 +176,9 @@ def _offered(effect: Effect, asks: Request, name: str) -> bool:
 
 
 def of_runs(context: Context, runs: Iterable[UUID]) -> list[Effect]:
-    """The Effects of these Runs with attempts and evidence, in the order they were prepared."""
+    """The Effects of these Runs with attempts and evidence, in the order they were prepared: the newest of them."""
     rows = visible(Effect, context).filter(run_id__in=list(runs)).select_related("request", "environment")
-    return ledger(rows.order_by("prepared_at", "pk")[:MOST])
+    return ledger(reversed(rows.order_by("-prepared_at", "-pk")[:MOST]))
 
 
 def parameters(stored) -> list[canonical.Leaf]:

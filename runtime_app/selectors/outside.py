@@ -10,7 +10,7 @@ from ..permissions import Context, visible, who_could
 from .ledger import ledger, of_runs
 from .rows import before, one, page
 
-MOST = 100  # Requests and Effects of one Run that are told with it
+MOST = 100  # Requests and Effects of one Run that are told with it: the newest, where what still waits is
 
 
 @dataclass
@@ -53,10 +53,10 @@ def told(context: Context, id) -> Told:
     """NotFound as `permissions.find`."""
     run = one(Run, context, id, "session", "environment")
     requests = visible(Request, context).filter(run_id=run.pk).select_related("environment", "effect")
-    requests = list(requests.order_by("created_at", "id")[:MOST])
+    requests = list(requests.order_by("-created_at", "-id")[:MOST])[::-1]
     for request in requests:
         request.run = run
-    return Told(run, around(requests), of_runs(context, [run.pk])[:MOST])
+    return Told(run, around(requests), of_runs(context, [run.pk]))
 
 
 def around(requests: list[Request]) -> list[Asked]:

@@ -1,16 +1,17 @@
 """What waits for whom: the inbox, the numbers in the header, what was decided lately."""
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
-from django.db.models import BooleanField, Count, Exists, ExpressionWrapper, OuterRef, Q, Subquery
-from django.db.models.functions import Coalesce
+from django.db.models import BooleanField, Count, Exists, ExpressionWrapper, OuterRef, Q, Subquery, Window
+from django.db.models.functions import Coalesce, RowNumber
 
 from ..models import Credential, Epoch, Now, Request, Response, Tenant, Worker
 from ..permissions import NEEDED, Context, Roles, visible
 
 MOST = 200  # pending Requests of one kind of list; nobody reads more on a page
+LAST = datetime.max.replace(tzinfo=UTC)
 SILENT = 3  # beats a live worker may miss
 
 
@@ -64,14 +65,18 @@ def pending(context: Context):
 
 
 def inbox(context: Context, held: Roles) -> Inbox:
-    """One query, whatever the number of rows."""
+    """One query, whatever the number of rows. Of more than can be listed those the caller may answer are, and of these
+    some of each kind and of each agent: however many one agent asks, it hides nobody else's, and no debt (T93)."""
+    soonest = ("expires_at", "created_at", "id")
+    place = Window(RowNumber(), partition_by=["kind", "run__instance_id"], order_by=soonest)
     rows = list(
         pending(context)
         .select_related("run", "environment", "effect__request", "run__session")
-        .annotate(mine=mine(context, held), approvals=votes("approve"))
-        .order_by("expires_at", "created_at", "id")[: MOST + 1]
+        .annotate(mine=mine(context, held), approvals=votes("approve"), place=place)
+        .order_by("-mine", "place", *soonest)[: MOST + 1]
     )
-    more, rows = len(rows) > MOST, rows[:MOST]
+    more = len(rows) > MOST
+    rows = sorted(rows[:MOST], key=lambda row: (row.expires_at or LAST, row.created_at, row.pk))
     return Inbox(
         for_you=[row for row in rows if row.mine],
         for_others=[row for row in rows if not row.mine and row.kind != "wait_effect"],

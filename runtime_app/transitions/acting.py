@@ -18,6 +18,7 @@ from .refusals import record_refusal
 from .remote import TEXT, park
 from .texts import legal_texts
 
+CLAIMS = 100  # of one Effect: the page where a person settles it shows them all
 STATUSES = {"succeeded": "committed", "failed": "not_committed"}
 
 
@@ -32,7 +33,8 @@ class Sending:
 
 def dispatch(context: permissions.Context, *, request_id, key: str, lease: int | None = None) -> Sending:
     """The dispatch intent of a remote agent: takes the one use of the Grant, puts the Effect in flight. After it, and
-    only then, the agent acts (R16, R22). The same key again is the same intent.
+    only then, the agent acts (R16, R22). The same key again is the same intent; past its time to send, and
+    with nothing reported, it is `already_consumed`.
 
     Raises NotFound, GrantUnusable (already_consumed, approval_expired, not_approved, void), RunEnded, LeaseLost,
     Busy (a held Environment, an epoch nobody released), InvalidInput.
@@ -76,7 +78,7 @@ def _dispatch(change: Change, request_id, key: str, lease: int | None):
     if made is None:
         raise GrantUnusable("This action is not approved.", reason="not_approved")
     if made.state == "consumed":
-        if made.used_key == key:
+        if made.used_key == key and not _too_late(change, effect, made):
             return Sending(request, made, effect), None
         raise GrantUnusable("The approval was already used.", reason="already_consumed")
     if made.state == "void":
@@ -99,6 +101,14 @@ def _dispatch(change: Change, request_id, key: str, lease: int | None):
                 park(change, run, [fresh])
         return None, GrantUnusable(f"The approval is void: {why}.", reason="void")
     return _take(change, run, request, effect, made, key), None
+
+
+def _too_late(change: Change, effect: Effect | None, made: Grant) -> bool:
+    """Whether a repeat of the intent would send on somebody whom people look after already: nothing was reported, and
+    its Attempt's send-by time has passed, or what became of it was said without it (R23)."""
+    if effect is None or made.report:
+        return False
+    return effect.state != "in_flight" or Attempt.objects.get(grant_id=made.pk).send_by <= change.now()
 
 
 def _drifted(change, run, request, effect, made, environment) -> str | None:
@@ -183,6 +193,8 @@ def claim_evidence(
     alive(change)
     if earlier := earlier_call(change.context, key, "claim_evidence", asked):
         return Evidence.objects.get(pk=earlier)
+    if Evidence.objects.filter(effect_id=effect.pk, grade="claimed", source="statement").count() >= CLAIMS:
+        raise InvalidInput(f"Of one effect {CLAIMS} claims are kept, and these are. People read all of them.")
     kept = conclude(
         change, run, effect, finding=finding, grade="claimed", source="statement",
         reference=printable(reference), statement=printable(statement),

@@ -170,6 +170,9 @@ def _legal(change: Change, kind: str, name: str, scopes, expires_at: datetime | 
         raise InvalidInput(f"Its name is {told}.", fields={"name": told})
     if not scopes or not set(scopes) <= set(SCOPES):
         raise InvalidInput("A scope is aap or api; choose at least one.", fields={"scopes": "choose at least one"})
+    if kind == "provisioner" and "aap" not in scopes:
+        told = "a provisioner token makes agents by the Agent Approval Protocol: choose it"
+        raise InvalidInput("Such a token could do nothing.", fields={"scopes": told})
     if expires_at and expires_at <= change.now():
         raise InvalidInput("It would have expired already.", fields={"expires_at": "choose a time to come"})
 

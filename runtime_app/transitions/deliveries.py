@@ -68,22 +68,26 @@ def remove_receiver(instance_id: UUID) -> None:
 
 _DUE = """
 with busy as (
-    select r.instance_id, count(*) as number
+    select r.instance_id, d.tenant_id, count(*) as number
     from runtime_app_delivery d join runtime_app_receiver r on r.id = d.receiver_id
-    where d.next_at is not null and d.taken_until > sayso_now() group by 1),
+    where d.next_at is not null and d.taken_until > sayso_now() group by 1, 2),
 due as (
-    select d.id, d.next_at, coalesce(b.number, 0) + row_number() over (
+    select d.id, d.tenant_id, d.next_at, coalesce(b.number, 0) + row_number() over (
         partition by r.instance_id order by d.next_at, d.id) as place
     from runtime_app_delivery d join runtime_app_receiver r on r.id = d.receiver_id
     left join busy b on b.instance_id = r.instance_id
-    where d.next_at <= sayso_now())
-select id from due where place <= %s order by next_at limit %s
+    where d.next_at <= sayso_now()),
+turns as (
+    select id, next_at, row_number() over (partition by tenant_id order by next_at, id)
+        + coalesce((select sum(number) from busy where busy.tenant_id = due.tenant_id), 0) as turn
+    from due where place <= %s)
+select id from turns order by turn, next_at limit %s
 """
 
 
 def take_deliveries(most: int) -> list[Parcel]:
-    """Up to `most` attempts that are due, each taken for whoever asks now: of one Instance only a few at once, so that
-    one receiver that never answers keeps no other from being told."""
+    """Up to `most` attempts that are due, each taken for whoever asks now: of one Instance only a few at once, and
+    tenants take turns, so that receivers that never answer keep no others from being told (T92)."""
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute(_DUE, [AT_ONCE, most])

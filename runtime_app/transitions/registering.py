@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from .. import canonical, permissions
+from .. import actions, canonical, permissions
 from ..errors import InvalidInput
 from ..models import Registration
 from .administration import ADDITION, CHANGE, DELETION, noted
@@ -32,6 +32,9 @@ def register_action(
         row = change.lock(Registration, found.pk)
     _legal(pattern=(pattern, 200), title=(title, 120), consequence=(consequence, TEXT), reversible=(reversible, TEXT))
     _possible(pattern, title, deadline, risky)
+    if actions.registered(pattern):
+        told = "described by its code here; what is said of it is not shown"
+        raise InvalidInput("This action has code here, which describes it.", fields={"pattern": told})
     others = Registration.objects.filter(tenant_id=row.tenant_id).exclude(pk=row.pk)
     if others.filter(pattern=pattern).exists():
         raise InvalidInput("This name is described already.", fields={"pattern": "described already; edit that one"})

@@ -27,7 +27,7 @@ TEXT = 20_000  # bytes of a result, a reason, a note
 # ---------------------------------------------------------------- Sessions and Runs
 
 
-@transition("open_session", "title")
+@transition("open_session", "key")
 def open_session(change: Change, *, key: str, title: str = "", thread: str = "") -> Session:
     """A Session of this Instance alone. Raises InvalidInput, IdempotencyConflict."""
     alive(change)

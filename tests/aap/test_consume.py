@@ -29,6 +29,20 @@ def test_twenty_at_once_take_it_once(northgate, mailer, approved, race):
     assert Grant.objects.get().state == "consumed" and Effect.objects.count() == 1
 
 
+def test_a_repeat_that_comes_too_late_sends_nobody_on(northgate, mailer, approved, clock):
+    """R23: the agent that has not reported is past its send-by time, swept or not; Olga says that it did not happen,
+    and the same key again, which a client may take for leave to act, is told that the use is over."""
+    assert mailer.consumes(approved["id"])[0] == mailer.consumes(approved["id"])[0] == 200
+    clock.move(seconds=601)
+    refused(mailer.consumes(approved["id"]), 409, "already_consumed")
+    transitions.sweep()
+    refused(mailer.consumes(approved["id"]), 409, "already_consumed")
+    northgate.says("Olga", Request.objects.get(kind="wait_effect"), Finding("not_committed", "looked in the outbox"))
+    refused(mailer.consumes(approved["id"]), 409, "already_consumed")
+    assert mailer.reports(approved["id"])[0] == 200  # what it did all the same is heard
+    assert mailer.consumes(approved["id"])[0] == 200  # and then it is known that it acted
+
+
 def test_pending_is_not_approved(mailer, asked):
     refused(mailer.consumes(asked["id"]), 409, "not_approved")
 

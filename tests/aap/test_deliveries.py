@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from runtime_app import deliveries, transitions, webhooks
 from runtime_app.models import Delivery, Receiver
-from tests.aap.conftest import Agent, refused, stored
+from tests.aap.conftest import Agent, provisioner_of, refused, stored
 from tests.aap.receiving import SECRET, Hook
 from tests.aap.test_instances import makes
 from tests.cast import Deny
@@ -218,6 +218,24 @@ def test_one_that_never_answers_keeps_no_other_waiting(northgate, factory, agent
     other = Agent(told["credential"]["token"])
     approve(northgate, other.asks(key="x")[1])
     assert len(transitions.take_deliveries(16)) == 5 and not transitions.take_deliveries(16)
+
+
+def test_a_tenant_whose_receivers_never_answer_keeps_no_other_tenant_waiting(northgate, harbour, agent, hook):
+    """T92: tenants take turns, however long the line of one is and however many Instances it has."""
+    mallory = provisioner_of(harbour)
+    for name in "abcde":
+        _, told = makes(mallory, wanted(hook.url), key=name)
+        hanging = Agent(told["credential"]["token"])
+        for key in "1234":
+            asked = hanging.asks(key, key=key)[1]
+            hanging.cancels(asked["id"])
+    approve(northgate, agent.asks()[1])
+    taken = transitions.take_deliveries(16)
+    assert len(taken) == 16
+    assert "northgate" in set(Delivery.objects.filter(taken_until__isnull=False).values_list("tenant__slug", flat=True))
+    approve(northgate, agent.asks("again", key="again")[1])  # a place is free, and harbour waits longer for it
+    (first,) = transitions.take_deliveries(1)
+    assert Delivery.objects.get(pk=first.delivery_id).tenant_id == northgate.tenant.pk
 
 
 def test_after_a_restore_nobody_is_told_until_a_person_says_so(northgate, agent, monkeypatch):

@@ -113,6 +113,13 @@ def test_parameters_come_back_with_every_digit(agent, run):
     assert agent.post(f"/runs/{run['id']}/requests", other.encode()).json()["code"] == "idempotency_conflict"
 
 
+def test_a_refusal_keeps_no_word_of_what_was_refused(agent):
+    """R13: the key as it was sent, and no title."""
+    assert agent.post("/sessions", {"title": "Pay Ada"}, key="s").status_code == 201
+    assert agent.post("/sessions", {"title": "Pay Mallory"}, key="s").status_code == 409
+    assert list(Refusal.objects.values_list("verb", "target")) == [("open_session", "s")]
+
+
 def test_a_request_raised_again_is_the_same_and_one_that_replaces_follows(agent, run):
     """R04, K9 (B102)."""
     request = asked(agent, run, MAIL)

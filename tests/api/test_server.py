@@ -3,7 +3,9 @@
 import gzip
 import json
 import re
+import socket
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -11,6 +13,7 @@ from django.db import connection
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+from runtime_app import transitions
 from tests import cast
 from tests.browser.fixtures import BUSY, console  # noqa: F401
 from tests.browser.installation import Web
@@ -50,6 +53,28 @@ def test_bodies_that_cannot_be_taken_leave_the_memory_as_it_was(mailer, console)
             for body, more, status in sent[:4]:
                 assert client.post("/api/v1/runs", content=body, headers=more).status_code == status
     assert memory(console) < before + 16 * MIB
+
+
+def test_who_reads_nothing_fills_no_memory(mailer, console):  # noqa: F811
+    """T94: forty streams and sockets that nobody reads hold next to nothing; who reads gets all, in order."""
+    thread = [mailer.begins(thread="long") for _ in range(100)]
+    for run in thread:
+        transitions.conclude_run(mailer.context, run_id=run.pk, lease=1, state="failed", reason="x" * 19_000)
+    path, bearer = f"/api/v1/sessions/{thread[0].session_id}/events", f"Bearer {mailer.token}"
+    shakes = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "
+    shakes += "MDEyMzQ1Njc4OWFiY2RlZg==\r\n"
+    deaf, before = [], memory(console)
+    for n in range(40):
+        asks = shakes if n % 2 else "Accept: text/event-stream\r\n"
+        to = urlsplit(console.url)
+        deaf.append(socket.create_connection((to.hostname, to.port)))
+        deaf[-1].sendall(f"GET {path} HTTP/1.1\r\nHost: {to.netloc}\r\n{asks}Authorization: {bearer}\r\n\r\n".encode())
+    url = console.url.replace("http", "ws") + path
+    with connect(url, additional_headers={"Authorization": bearer}) as reader:
+        assert [json.loads(reader.recv(10))["seq"] for _ in range(300)] == list(range(1, 301))
+    assert memory(console) < before + 40 * MIB, "of 80 MB that they could have been sent"
+    for each in deaf:
+        each.close()
 
 
 def test_a_socket_and_a_stream_of_the_real_server(northgate, mailer, console):  # noqa: F811

@@ -6,11 +6,12 @@ import time
 import tracemalloc
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.urls import get_resolver
 
 from runtime_app.api.v1.contract import document
 from runtime_app.models import Call, Credential, Effect, Event, Grant, Now, Request, Response, Run, Session
+from runtime_app.selectors import outside
 from tests.api.conftest import Http
 from tests.api.test_native import ASK, MAIL, asked
 from tests.cast import Approve, elsewhere, uuid7
@@ -219,6 +220,17 @@ def test_what_is_not_there_is_json_too(agent):
     assert agent.client.put("/api/v1/runs", headers=agent.headers).status_code == 405
 
 
+def test_a_database_that_is_away_is_json_too(agent, monkeypatch):
+    """Spec 9: whoever calls, an agent or another front end of people, reads a code and when to ask again."""
+
+    def gone():
+        raise OperationalError("no line")
+
+    monkeypatch.setattr("runtime_app.credentials.live", gone)
+    told = agent.post("/runs", {"message": "go"})
+    assert (told.status_code, told.json()["code"], told["Retry-After"]) == (503, "busy", "1")
+
+
 def test_who_calls_too_often_waits(agent, mailer, monkeypatch):
     """T92: 429 with Retry-After; another credential is not kept waiting."""
     monkeypatch.setattr("runtime_app.api.doors.BURST", 3)
@@ -282,3 +294,30 @@ def test_reads_are_bounded(agent, northgate, django_assert_max_num_queries):
         asked(agent, run, MAIL | {"key": str(number)})
     with django_assert_max_num_queries(20, connection=connection):
         agent.get(f"/runs/{run['id']}")
+
+
+def test_a_long_run_is_told_by_its_newest_requests_and_effects(agent, northgate, monkeypatch):
+    """R31: what still waits, and what is in flight, is not crowded out by what was decided before it."""
+    for read in (outside.told, outside.of_runs):
+        monkeypatch.setitem(read.__globals__, "MOST", 2)
+    northgate.policy("mail/*", verdict="allow")
+    run = agent.post("/runs", {"message": "go"}).json()
+    for key in "abc":
+        sent = asked(agent, run, MAIL | {"key": key, "parameters": {"to": key}})
+        agent.post(f"/requests/{sent['id']}/dispatch", {})
+    asked(agent, run, ASK)
+    told = agent.get(f"/runs/{run['id']}").json()
+    assert [each["key"] for each in told["requests"]] == ["c", ASK["key"]]
+    assert [each["key"] for each in told["effects"]][-1] == sent["id"] and len(told["effects"]) == 2
+
+
+def test_an_agent_fills_no_page_where_a_person_settles_its_effect(agent, northgate, monkeypatch):
+    """T89, T93: a claim said again is kept as often as people can read it; its report is heard all the same."""
+    monkeypatch.setattr("runtime_app.transitions.acting.CLAIMS", 2)
+    northgate.policy("mail/*", verdict="allow")
+    sent = asked(agent, agent.post("/runs", {"message": "go"}).json(), MAIL)
+    effect = agent.post(f"/requests/{sent['id']}/dispatch", {}).json()["effect"]
+    said = [agent.post(f"/effects/{effect['id']}/evidence", {"finding": "unknown"}, key=key) for key in "abca"]
+    assert [answer.status_code for answer in said] == [201, 201, 422, 201]
+    reported = agent.post(f"/requests/{sent['id']}/outcome", {"status": "succeeded"}).json()
+    assert reported["effect"]["state"] == "committed"

@@ -185,6 +185,25 @@ def test_a_thousand_polls_hold_no_thread_and_no_connection(mailer, monkeypatch):
     staged(scene)
 
 
+def test_who_waits_with_many_calls_delays_their_own(mailer):
+    """R40, T92: callers take turns at the few threads, so nobody's poll, and no look at who still lives, comes last."""
+    go, began = threading.Event(), []
+
+    def reading(name):
+        return lambda: (go.wait(10), began.append(name))
+
+    async def scene(call):
+        many = [asyncio.ensure_future(waiting.reads.own(reading("many"), "Mallory")) for _ in range(50)]
+        await asyncio.sleep(0)
+        one = asyncio.ensure_future(waiting.reads.own(reading("one"), "Ada"))
+        await asyncio.sleep(0)
+        go.set()
+        await asyncio.gather(one, *many)
+        assert began.index("one") <= 2 * waiting.THREADS and len(began) == 51
+
+    staged(scene)
+
+
 def test_too_many_waiting_calls_are_refused(mailer, request_, monkeypatch):
     """T92."""
     monkeypatch.setattr(waiting, "MOST_OF_ONE", 1)

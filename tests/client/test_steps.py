@@ -105,6 +105,15 @@ def test_the_same_question_has_the_same_key_and_another_has_another(talk):
     assert keys[0] == keys[1] != keys[2]
 
 
+def test_an_equal_action_has_the_same_key_in_whatever_order_its_parameters_come(talk):
+    """R04: a process that starts again and builds them from a set asks for no second approval."""
+    server = Server(*[(201, APPROVED)] * 3)
+    for parameters in ({"to": "a", "at": {"x": 1, "y": 2}}, {"at": {"y": 2, "x": 1}, "to": "a"}, {"to": "b"}):
+        talk(server, "approval", run(), "mail", parameters)
+    keys = [server.body(number)["key"] for number in range(3)]
+    assert keys[0] == keys[1] != keys[2]
+
+
 def test_what_was_decided_at_once_takes_no_turn(talk):
     """R17: the Run never stopped."""
     server = Server((201, APPROVED), (200, SENDING), (200, {}))
@@ -271,6 +280,16 @@ def test_what_its_block_raised_is_what_its_caller_gets(which, told, then):
     with pytest.raises(ValueError, match="no list"):
         both(server, breaks)[which]()
     assert server.paths[2:] == then
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled", "blocked"])
+def test_a_run_that_has_ended_is_not_done_again(which, state):
+    """R32: a job started twice under its key does its work once."""
+    server, done = Server((201, RUN | {"state": state})), []
+    with pytest.raises(RunEnded) as told:
+        both(server, done.append)[which]()
+    assert told.value.reason == state and not done and server.paths == ["POST /runs"]
 
 
 def test_an_exception_says_what_no_database_takes():

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from runtime_app import credentials
+from runtime_app import credentials, selectors
 from runtime_app.errors import NotSignedIn
 from runtime_app.ids import uuid7
 from runtime_app.models import Credential, Effect, Instance, Now, Refusal, Registration, Request
@@ -66,6 +66,16 @@ def test_a_provisioner_token_and_one_that_lives_until_revoked(ann):
     token = token_in(makes(ann, kind="provisioner", lives=""))
     assert credentials.authenticate(token, scope="aap", kind="provisioner")[0].expires_at is None
     assert "Provisioner tokens" in reads(ann.get(f"{ROOT}agents/"))
+    assert "for the agents it makes; not for this token" in reads(makes(ann, kind="provisioner", api="on"))
+
+
+def test_a_token_that_lives_is_revoked_however_many_were_made_since(ann, monkeypatch):
+    """R06: what can be revoked is not crowded out by what was revoked, or has expired."""
+    monkeypatch.setitem(selectors.agents.__globals__, "TOKENS", 3)
+    old = _made(makes(ann, kind="provisioner", lives=""))
+    for _ in range(3):
+        ann.post(f"{ROOT}credentials/{_made(makes(ann, kind='provisioner'))}/revoke/", {})
+    assert f"credentials/{old}/revoke/" in ann.get(f"{ROOT}agents/").content.decode()
 
 
 @pytest.mark.parametrize(
@@ -196,6 +206,7 @@ def test_an_action_is_described_edited_and_removed(ann, northgate):
     [
         ({"pattern": ""}, "Write the action"),
         ({"title": ""}, "in a few words"),
+        ({"pattern": "deploy"}, "described by its code here"),
         ({"minutes": "soon"}, "whole number of minutes"),
         ({"minutes": "0"}, "whole number of minutes"),
         ({"minutes": "999999"}, "30 days or less"),

@@ -1,10 +1,13 @@
 """What waits for whom: the inbox, the numbers in the header, the clock (R08, R18, R21)."""
 
+from datetime import timedelta
+
 import pytest
 
 from runtime_app import permissions, selectors
 from runtime_app.models import Request
 from runtime_app.responses import Deny
+from tests.cast import elsewhere
 from tests.console import stage
 
 EVERYBODY = ["Ada", "Bob", "Sam", "Olga", "Ann", "Rita", "Omar", "Jo", "Stan"]
@@ -48,6 +51,26 @@ def test_the_badge_counts_what_is_theirs(many, name):
     found = selectors.inbox(context, held)
     requests = [each for each in found.for_you if each.kind != "wait_effect"]
     assert (shell.requests, shell.debts) == (len(requests), len(found.unknown))
+
+
+def test_what_one_agent_asks_hides_nobody_elses_and_no_debt(northgate, monkeypatch):
+    """T93, R26: of more than the inbox lists, with the soonest deadlines, what is for the reader to answer is listed,
+    some of each agent, and a question without a deadline too."""
+    monkeypatch.setitem(selectors.inbox.__globals__, "MOST", 4)
+    mallory, mailer = elsewhere(northgate, "mallory"), elsewhere(northgate)
+    for number in range(9):
+        mallory.proposes(arguments=f'{{"to":"{number}"}}', within=timedelta(minutes=5))
+    honest, debt, question = mailer.proposes(), northgate.unknown(version="1.0.0"), northgate.question()
+
+    def listed(name):
+        context = northgate.context(name)
+        found = selectors.inbox(context, permissions.roles(context))
+        assert found.more and found.all == 4
+        return [row.pk for row in [*found.for_you, *found.rest]]
+
+    assert {honest.pk, debt.pk} <= set(listed("Olga")), "the debt is hers, and has no deadline"
+    assert honest.pk in listed("Ada")[1:], "after those with an earlier deadline"
+    assert question.pk == listed("Sam")[0]
 
 
 def test_the_inbox_shows_all_that_waits_and_what_is_for_rita_to_answer_is_nothing(everything, northgate):

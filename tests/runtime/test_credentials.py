@@ -118,6 +118,7 @@ def test_whoever_administers_the_installation_may_too(northgate):
         ({"environment": "\0"}, "environment"),
         ({"scopes": []}, "scopes"),
         ({"scopes": ["everything"]}, "scopes"),
+        ({"kind": "provisioner", "scopes": ["api"]}, "scopes"),
         ({"agent": "no slug"}, "agent"),
         ({"agent": "x" * 81}, "agent"),
         ({"credential_id": "x"}, "credential_id"),

@@ -111,6 +111,9 @@ def operations(**by_method):
         except SaysoError as error:
             record(request, error)
             raise
+        except doors.AWAY as failed:
+            log.warning("%s %s: %s", request.method, request.path, type(failed).__name__)
+            return refuse(request, doors.away())
         except Exception:
             log.exception("%s %s broke", request.method, request.path)
             return refuse(request, SaysoError("This could not be done. It is a fault of ours."))

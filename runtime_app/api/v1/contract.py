@@ -114,6 +114,14 @@ def _refused(request, error):
     return doors.refused(request, error)
 
 
+def _away(request, error):
+    return doors.refused(request, doors.away())
+
+
+for each in doors.AWAY:
+    api.add_exception_handler(each, _away)
+
+
 @api.exception_handler(AuthenticationError)
 def _nobody(request, error):
     return doors.refused(request, NotSignedIn("This takes a credential, or a signed-in person's session."))

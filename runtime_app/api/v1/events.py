@@ -17,12 +17,13 @@ router = Router(tags=["events"])
 STREAMS = {
     "responses": {
         200: {
-            "description": "A page; with `Accept: text/event-stream` a stream whose `id` is the cursor, taken up by "
-            "`Last-Event-ID`; with an upgrade a WebSocket.",
+            "description": "A page. With a credential and `Accept: text/event-stream` a stream whose `id` is the "
+            "cursor, taken up by `Last-Event-ID`; with an upgrade a WebSocket.",
         }
     }
 }
 LIMIT = TypeAdapter(EventLimit)
+BATCH, FULL = 200, 64 * 1024  # Events, and about how many bytes of them, that a stream or socket is handed at once
 
 
 @router.get("/sessions/{id}/events", auth=callers.either, response=responses(EventPage), openapi_extra=STREAMS)
@@ -61,9 +62,16 @@ def looking(page_of):
 
 def following(page_of):
     def read(context, match, query, cursor) -> streaming.Batch:
-        page, topic = page_of(context, match, cursor, events.PAGE)
-        told = [(each.cursor, documents.written(documents.event(each))) for each in page.events]
-        return streaming.Batch(told, page.cursor, page.gap, page.more, page.held, topic)
+        page, topic = page_of(context, match, cursor, BATCH)
+        told, size = [], 0
+        for each in page.events:
+            told.append((each.cursor, documents.written(documents.event(each))))
+            size += len(told[-1][1])
+            if size > FULL:
+                break
+        cut = len(told) < len(page.events)
+        cursor = told[-1][0] if cut else page.cursor
+        return streaming.Batch(told, cursor, page.gap, page.more or cut, page.held, topic)
 
     return read
 

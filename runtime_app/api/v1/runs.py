@@ -46,7 +46,7 @@ def list_runs(
 
 @router.get("/runs/{id}", auth=callers.either, response=responses(RunDoc))
 def read_run(request, id: str):
-    """With everything it stopped at and did; once it ended, with its terminal result."""
+    """With what it stopped at and did, the newest 100 of each; once it ended, with its terminal result."""
     return whole(request, id)
 
 
