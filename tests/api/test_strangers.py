@@ -223,10 +223,10 @@ def test_what_is_not_there_is_json_too(agent):
 def test_a_database_that_is_away_is_json_too(agent, monkeypatch):
     """Spec 9: whoever calls, an agent or another front end of people, reads a code and when to ask again."""
 
-    def gone():
+    def gone(*_):
         raise OperationalError("no line")
 
-    monkeypatch.setattr("runtime_app.credentials.live", gone)
+    monkeypatch.setattr("runtime_app.credentials.statements.first", gone)
     told = agent.post("/runs", {"message": "go"})
     assert (told.status_code, told.json()["code"], told["Retry-After"]) == (503, "busy", "1")
 
