@@ -6,13 +6,13 @@ from uuid import UUID
 from .. import actions, canonical, permissions, states
 from ..errors import InvalidInput, InvalidResponse, NotAuthorized, NotFound
 from ..ids import parse_id
-from ..models import Attempt, Effect, Evidence, EvidenceFile, Request, Response, Run
+from ..models import Attempt, Effect, Evidence, EvidenceFile, Grant, Request, Response, Run
 from ..models.effects import GRADES
 from ..permissions import Actor
 from ..responses import File, Finding
 from .blocking import block_on, can_block
 from .change import Change, transition
-from .continuing import wake
+from .continuing import close, revoke, wake
 from .raising import raise_unknown
 from .resolving import earlier_response, resolve, said_of
 
@@ -105,10 +105,21 @@ class _Callback:
 
 
 def wake_recoverers(change: Change, effect: Effect) -> None:
-    """A Run that sent this Effect again goes on when its Attempt is no longer in flight, whoever told (R24)."""
+    """A Run that sent this Effect again goes on when its Attempt is no longer in flight, whoever told; one that had not
+    yet sent it has nothing left to ask for once the Effect is settled (R24)."""
     again = Run.objects.filter(recovers_id=effect.pk, recovery="redispatch", state="waiting")
     for pk in again.order_by("pk").values_list("pk", flat=True):
-        wake(change, change.lock(Run, pk))
+        run = change.lock(Run, pk)
+        if effect.state in states.SETTLED:
+            _send_no_more(change, run)
+        wake(change, run)
+
+
+def _send_no_more(change: Change, run: Run) -> None:
+    for request in Request.objects.select_for_update(no_key=True).filter(run_id=run.pk, state="pending").order_by("pk"):
+        close(change, run, request, "cancelled")
+    for made in Grant.objects.filter(run_id=run.pk, state="unused").select_related("request"):
+        revoke(change, run, made.request, "its outcome was established meanwhile")
 
 
 def conclude(
@@ -151,7 +162,7 @@ def _settle(change: Change, run: Run, effect: Effect, finding: str, actor: Actor
         update_fields=["state", "disputed", "settled_at", "recovering", "recovering_since", "recovering_by", "probe_at"]
     )
     change.note(f"effect.{finding}", run=run, subject=effect.pk)
-    asked = Request.objects.filter(effect_id=effect.pk, state="pending").first()
+    asked = Request.objects.filter(effect_id=effect.pk, state="pending", kind="wait_effect").first()
     if asked:
         resolve(change, run, asked, "settled", actor.name)
     wake(change, run)

@@ -112,18 +112,21 @@ class Model:
     def children(self, run: Run) -> list[Run]:
         return [each for each in self.runs.values() if each.parent is run and each.state not in ENDED]
 
-    def end(self, run: Run, state: str, *, with_parent: bool = False) -> None:
-        for child in self.children(run):
-            if child.state == "running":
-                child.marked = True
-            else:
-                self.end(child, "cancelled", with_parent=True)
+    def take_back(self, run: Run) -> None:
         for request in self.requests.values():
             if request.run is run and request.state == "pending":
                 request.state = "expired" if request.expires <= self.now else "cancelled"
         for grant in self.grants.values():
             if grant.request.run is run and grant.state == "unused":
                 self.void(grant)
+
+    def end(self, run: Run, state: str, *, with_parent: bool = False) -> None:
+        for child in self.children(run):
+            if child.state == "running":
+                child.marked = True
+            else:
+                self.end(child, "cancelled", with_parent=True)
+        self.take_back(run)
         run.state = state
         if run.recovers and run.recovers.recovering == run.recovery:
             run.recovers.recovering = ""
@@ -224,6 +227,9 @@ class Model:
 
     def settle(self, effect: Effect, finding: str) -> None:
         effect.state, effect.disputed, effect.recovering, effect.asked = finding, False, "", False
+        for run in self.runs.values():  # what was to be sent again is not asked for any more
+            if run.recovers is effect and run.recovery == "redispatch" and run.state == "waiting":
+                self.take_back(run)
         self.wake(effect.run)
         self.known(effect)
 

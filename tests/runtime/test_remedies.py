@@ -55,12 +55,24 @@ def test_a_worker_that_was_told_nothing_finds_what_is_to_be_sent_again(northgate
     assert claimable()["effect"] == 1
 
 
+def test_what_was_established_is_not_asked_for_again(northgate):
+    """R24: nobody is asked to allow what would be refused; the Run that was to send it ends and says why."""
+    effect = shipped(northgate, TimeoutError())
+    northgate.says("Olga", asked_about(effect), Recover("redispatch"))
+    northgate.says("Stan", asked_about(effect), Finding("committed", "the parcel is there"))
+    again = Run.objects.get(recovers_id=effect.pk)
+    request = Request.objects.get(run=again)
+    assert (request.state, request.resolved_by, again.state) == ("cancelled", "Stan", "queued")
+    with pytest.raises(StaleRequest):
+        northgate.approves("Ada", request)
+
+
 def test_what_a_person_established_is_not_sent_again(northgate):
-    """R24."""
+    """R24: what was allowed is taken back at once."""
     effect, again = sent_again(northgate)
     northgate.says("Olga", asked_about(effect), Finding("committed", "the parcel is there"))
-    assert intend() is None
-    assert Attempt.objects.count() == 1 and Grant.objects.get(run=again).state == "void"
+    assert Grant.objects.get(run=again).state == "void"
+    assert intend() is None and Attempt.objects.count() == 1
     assert Run.objects.get(pk=again.pk).state == "queued"
 
 
