@@ -125,7 +125,7 @@ class Call:
         def read():
             credential, context = credentials.authenticate(token, **ask)
             doors.limit(credential)
-            return context, look(context, match, query, *more)
+            return context, _seen(look, context, match, query, *more)
 
         self.context, found = await reads.own(read, token)
         return found
@@ -136,14 +136,17 @@ class Call:
 
         def read():
             permissions.still_live(context)
-            try:
-                return look(context, match, query, *more)
-            except NotFound:  # to a credential that ended between the two nothing is there
-                permissions.still_live(context)
-                raise
+            return _seen(look, context, match, query, *more)
 
         same = (look, context, match.groups(), tuple(sorted(query.items())), more, hub.wakes)
         return await reads.shared(same, read, context.credential_id)
+
+
+def _seen(look: Callable, context: Context, *more):
+    try:
+        return look(context, *more)
+    except NotFound:
+        doors.nothing(context)
 
 
 # ---------------------------------------------------------------- long polls
