@@ -29,19 +29,23 @@ def serve(port: int, bind: str = "127.0.0.1") -> None:
 
 
 class Patient(Server):
-    """What is sent on goes out no faster than it is read: nobody's unread pile grows. Who reads nothing is cut off."""
+    """Streams and sockets go out no faster than they are read, and who reads nothing is cut off: nobody's unread pile
+    grows here, or stays."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.unread: dict = {}  # transport to who looks whether it is read
 
     async def _send_on(self, protocol, message):
+        transport = _transport(protocol)
         await super().handle_reply(protocol, message)
-        goes_on = message["type"] == "websocket.send" or message.get("more_body")
-        left, since, pause = None, 0.0, 0.001
-        while goes_on and protocol in self.connections and (unread := _unread(protocol)) > UNREAD:
-            now = asyncio.get_running_loop().time()
-            if left is None or unread < left:
-                left, since = unread, now
-            elif now - since > STUCK:
-                return _transport(protocol).abortConnection()
-            await asyncio.sleep(pause := min(pause * 2, 0.2))
+        if transport is None or _unread(transport) <= UNREAD:
+            return
+        if transport not in self.unread:
+            self.unread[transport] = asyncio.ensure_future(_read_or_cut_off(transport))
+            self.unread[transport].add_done_callback(lambda _: self.unread.pop(transport))
+        if message["type"] == "websocket.send" or message.get("more_body") and _follows(protocol):
+            await asyncio.shield(self.unread[transport])  # a page's answer holds a database connection: it never waits
 
     handle_reply = _send_on  # daphne's name for it
 
@@ -51,10 +55,24 @@ def _transport(protocol):
     return channel.transport if channel else getattr(protocol, "transport", None)
 
 
-def _unread(protocol) -> int:
+def _follows(protocol) -> bool:
+    return b"text/event-stream" in protocol.responseHeaders.getRawHeaders(b"content-type", [])
+
+
+def _unread(transport) -> int:
     """Bytes that wait in this process."""
-    found = _transport(protocol)
-    return len(found.dataBuffer) - found.offset + found._tempDataLen if found else 0
+    return len(transport.dataBuffer) - transport.offset + transport._tempDataLen
+
+
+async def _read_or_cut_off(transport) -> None:
+    left, since, pause = None, 0.0, 0.001
+    while transport.connected and (unread := _unread(transport)) > UNREAD:
+        now = asyncio.get_running_loop().time()
+        if left is None or unread < left:
+            left, since = unread, now
+        elif now - since > STUCK:
+            return transport.abortConnection()
+        await asyncio.sleep(pause := min(pause * 2, 0.2))
 
 
 class Bounded(http_protocol.WebRequest):

@@ -18,8 +18,8 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 
-from .. import canonical, credentials
-from ..errors import Busy, InvalidInput, NotSignedIn, SaysoError, TooMany
+from .. import canonical, credentials, permissions
+from ..errors import Busy, InvalidInput, NotFound, NotSignedIn, SaysoError, TooMany
 from ..models import Credential
 from ..permissions import Context
 
@@ -118,6 +118,13 @@ def address_of(peer: str, forwarded: str) -> str:
     if settings.SECURE_PROXY_SSL_HEADER and forwarded:
         return forwarded.rpartition(",")[2].strip()[:64]  # the last one is the proxy's own word
     return peer[:64]
+
+
+def nothing(context: Context | None) -> None:
+    """NotFound; but to a credential that ended since this call showed it nothing is there, and it is told that."""
+    if context and context.credential_id:
+        permissions.still_live(context)
+    raise NotFound
 
 
 _left: dict = {}  # caller to (calls left, when)

@@ -132,7 +132,7 @@ class Call:
 
         def read():
             context = who.begins()
-            return context, look(context, match, query, *more)
+            return context, _seen(look, who, context, match, query, *more)
 
         self.context, found = await reads.own(read, who)
         return found
@@ -147,14 +147,18 @@ class Call:
 
         def read():
             who.may_still(context)
-            try:
-                return look(context, match, query, *more)
-            except NotFound:  # to a credential that ended between the two nothing is there
-                who.may_still(context)
-                raise
+            return _seen(look, who, context, match, query, *more)
 
         same = (look, who, context, match.groups(), tuple(sorted(query.items())), more, hub.wakes)
         return await reads.shared(same, read, caller(context))
+
+
+def _seen(look: Callable, who, context: Context, *more):
+    try:
+        return look(context, *more)
+    except NotFound:  # to whoever lost the right to it since they showed it nothing is there
+        who.may_still(context)
+        raise
 
 
 # ---------------------------------------------------------------- long polls

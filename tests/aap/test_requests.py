@@ -8,7 +8,7 @@ from agentapprovalprotocol._wire import loads, parse_request
 from django.db import InterfaceError, OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
-from runtime_app import credentials, transitions
+from runtime_app import credentials, selectors, transitions
 from runtime_app.api.aap.requests import action_name, thread_of
 from runtime_app.ids import uuid7
 from runtime_app.models import Credential, Effect, Evidence, Grant, Now, Refusal, Request, Run, Session
@@ -134,7 +134,7 @@ def test_what_was_approved_cannot_be_taken_back_by_its_agent(northgate, mailer, 
 
 def test_numbers_come_back_with_every_digit(northgate, mailer):
     """K13 B137, R15: in arguments and context alike."""
-    numbers = '{"a":1.0,"b":12345678901234567890123,"c":1E2,"d":0.10,"e":-0.0,"f":9007199254740993,"g":[true,1],"h":-0}'
+    numbers = '{"a":1.0,"b":12345678901234567890123,"c":1E2,"d":0.10,"e":-0.0,"f":9007199254740993,"g":[true,"1",-0]}'
     body = f'{{"tool":"t","arguments":{numbers},"timeout":"1m","context":{{"nested":{numbers}}}}}'
     status, told = mailer.call("POST", "/requests", body, "k")
     assert status == 201
@@ -320,6 +320,18 @@ def test_a_database_that_is_away_is_asked_again_later(mailer, approved, monkeypa
     assert mailer.answer.headers["Retry-After"] == "1"
     monkeypatch.undo()
     assert mailer.consumes(approved["id"])[0] == 200
+
+
+def test_a_credential_that_ends_within_a_call_is_told_so(mailer, asked, monkeypatch):
+    """R06, R40: what it may not see any more is not said to be unknown."""
+    real = selectors.proposal
+
+    def revoked_meanwhile(*args):
+        Credential.objects.update(revoked_at=Now())
+        return real(*args)
+
+    monkeypatch.setattr(selectors, "proposal", revoked_meanwhile)
+    refused(mailer.reads(asked["id"]), 401, "unauthenticated")
 
 
 def raises(error):

@@ -12,6 +12,8 @@ from django.urls import get_resolver
 from runtime_app.api.v1.contract import document
 from runtime_app.models import Call, Credential, Effect, Event, Grant, Now, Request, Response, Run, Session
 from runtime_app.selectors import outside
+from runtime_app.transitions import Ask
+from tests.api.asgi import staged
 from tests.api.conftest import Http
 from tests.api.test_native import ASK, MAIL, asked
 from tests.cast import Approve, elsewhere, uuid7
@@ -218,6 +220,26 @@ def test_what_is_not_there_is_json_too(agent):
         answer = agent.get(path)
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
     assert agent.client.put("/api/v1/runs", headers=agent.headers).status_code == 405
+
+
+def test_a_credential_that_ends_within_a_call_is_told_so(agent, mailer, monkeypatch):
+    """R06, R40: in a call that waits and in one that does not."""
+    request, real = mailer.asks(mailer.begins(), Ask("mail", "mail/send", '{"to":"a@b.c"}')), outside.asked
+
+    def revoked_meanwhile(*args):
+        Credential.objects.update(revoked_at=Now())
+        return real(*args)
+
+    monkeypatch.setattr(outside, "asked", revoked_meanwhile)
+    told = agent.get(f"/requests/{request.pk}")
+    assert (told.status_code, told.json()["code"], told["WWW-Authenticate"]) == (401, "not_signed_in", "Bearer")
+    Credential.objects.update(revoked_at=None)
+
+    async def scene(call):
+        status, _, body = await call(f"/requests/{request.pk}?wait=1s", mailer.token).answer()
+        assert (status, body["code"]) == (401, "not_signed_in")
+
+    staged(scene)
 
 
 def test_a_database_that_is_away_is_json_too(agent, monkeypatch):

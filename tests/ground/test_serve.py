@@ -1,5 +1,6 @@
 """Processes end when they should, and take nothing and nobody with them."""
 
+import asyncio
 import os
 import select
 import signal
@@ -11,6 +12,7 @@ import time
 
 import pytest
 
+from console import serve
 from console.environ import ROOT
 from console.processes import Children
 
@@ -101,3 +103,35 @@ def test_children_of_a_killed_parent_end_too():
     ended = select.select([child], [], [], 10)[0]
     os.close(child)
     assert ended
+
+
+class Line:
+    """A connection with so many bytes that wait to be read."""
+
+    connected, offset, _tempDataLen = True, 0, 0
+
+    def __init__(self, waiting: int, reads: int = 0):
+        self.dataBuffer, self.reads, self.cut = b"x" * waiting, reads, False
+
+    def abortConnection(self):
+        self.cut, self.connected = True, False
+
+    def read(self):
+        self.dataBuffer = self.dataBuffer[self.reads :]
+
+
+@pytest.mark.parametrize("reads, cut", [(0, True), (50_000, False)])
+def test_who_reads_nothing_of_an_answer_is_cut_off_and_who_reads_slowly_is_not(monkeypatch, reads, cut):
+    """T94: what nobody reads would stay in memory for as long as its connection does."""
+    monkeypatch.setattr(serve, "STUCK", 0)
+    line = Line(1_000_000, reads)
+
+    async def scene():
+        watched = asyncio.ensure_future(serve._read_or_cut_off(line))
+        while not watched.done():
+            line.read()
+            await asyncio.sleep(0)
+        await watched
+
+    asyncio.run(scene())
+    assert (line.cut, line.connected) == (cut, not cut)

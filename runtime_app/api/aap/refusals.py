@@ -110,6 +110,8 @@ def operations(**by_method):
             return operation(request, *args, **kwargs)
         except SaysoError as error:
             record(request, error)
+            if isinstance(error, NotFound):
+                doors.nothing(getattr(request, "caller", None))
             raise
         except doors.AWAY as failed:
             log.warning("%s %s: %s", request.method, request.path, type(failed).__name__)

@@ -114,6 +114,14 @@ def _refused(request, error):
     return doors.refused(request, error)
 
 
+@api.exception_handler(NotFound)
+def _unseen(request, error):
+    try:
+        doors.nothing(getattr(request, "context", None))
+    except SaysoError as told:
+        return doors.refused(request, told)
+
+
 def _away(request, error):
     return doors.refused(request, doors.away())
 
