@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 
 from .. import canonical, credentials, permissions
@@ -39,6 +39,10 @@ class Exchanges:
             return self.get_response(request)
         exchange(request)
         response = self.get_response(request)
+        if isinstance(response, HttpResponseNotAllowed):  # not by a view of ours: its words are no JSON
+            wrong = InvalidInput("This method does nothing here.", reason="method_not_allowed")
+            allow = {"Allow": response.headers["Allow"]}
+            response = JsonResponse(wrong.as_data(), status=response.status_code, headers=allow)
         response.headers["X-Request-ID"] = exchange(request)
         return response
 

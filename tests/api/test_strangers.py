@@ -253,6 +253,12 @@ def test_a_database_that_is_away_is_json_too(agent, monkeypatch):
     assert (told.status_code, told.json()["code"], told["Retry-After"]) == (503, "busy", "1")
 
 
+@pytest.mark.parametrize(("method", "path"), [("put", "/runs"), ("delete", "/me"), ("options", "/runs")])
+def test_a_method_that_does_nothing_is_refused_in_json(agent, method, path):
+    told = getattr(agent.client, method)(f"/api/v1{path}", headers=agent.headers)
+    assert (told.status_code, told.json()["reason"]) == (405, "method_not_allowed") and told.headers["Allow"]
+
+
 def test_who_calls_too_often_waits(agent, mailer, monkeypatch):
     """T92: 429 with Retry-After; another credential is not kept waiting."""
     monkeypatch.setattr("runtime_app.api.doors.BURST", 3)
