@@ -7,10 +7,11 @@ a name that means another address a moment later gains nothing. No proxy, no red
 import asyncio
 import re
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
-from functools import cache
+from functools import cache, partial
 from ipaddress import IPv4Address, ip_address, ip_network
 
 import httpx
@@ -18,6 +19,7 @@ from django.conf import settings
 from standardwebhooks import Webhook
 
 URL = 2_000  # characters
+RESOLVING = 16  # names that are asked for at once
 READ = 4_096  # bytes of an answer
 ADDRESSES = 4  # of a name that are tried
 
@@ -25,6 +27,10 @@ _LEGAL = re.compile(r"(?P<scheme>https?)://(?P<host>[^/?#@\s\[\]:]+|\[[0-9a-fA-F
 _UNICAST = ip_network("2000::/3")
 # of that, what stands for an IPv4 address, or for none
 _NOT_OURS_TO_REACH = [ip_network(each) for each in ("2002::/16", "2001::/23", "3fff::/20")]
+
+
+# threads of their own: one that hangs on somebody's name server keeps no other work, and no call beyond its time
+_resolving = ThreadPoolExecutor(RESOLVING, "resolving")
 
 
 class Unsafe(Exception):
@@ -154,7 +160,8 @@ def _retry_after(answer: httpx.Response) -> timedelta | datetime | None:
 
 async def resolve(host: str, port: int) -> list[str]:
     """Every address of a name, as text. An OSError when it has none."""
-    found = await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+    ask = partial(socket.getaddrinfo, host.strip("[]"), port, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().run_in_executor(_resolving, ask)
     return list(dict.fromkeys(each[4][0] for each in found))
 
 

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import ssl
+import threading
+import time
 import uuid
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -303,6 +305,17 @@ def test_no_address_of_ours_is_sent_to(monkeypatch, settings):
             sends("https://hooks.example/")
     for address in ("93.184.216.34", "8.8.8.8", "2606:2800:220:1::1"):
         assert webhooks.reachable(address)
+
+
+def test_a_name_server_that_hangs_keeps_nobody_beyond_their_time(monkeypatch, settings):
+    """T92: the call ends when its time is over, though the look-up cannot be stopped."""
+    over = threading.Event()
+    monkeypatch.setattr(webhooks.socket, "getaddrinfo", lambda *_, **__: over.wait(60) and [])
+    began = time.monotonic()
+    with pytest.raises(webhooks.Failed):
+        sends("https://hangs.example/", seconds=0.2)
+    assert time.monotonic() - began < 10
+    over.set()
 
 
 def test_a_name_that_changes_its_meaning_gains_nothing(monkeypatch, settings, hook):
