@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 
 from runtime_app.hosted.contained import command
 from runtime_app.hosted.registry import agent
@@ -21,6 +22,16 @@ async def slow(word: str) -> str:
     return word.upper()
 
 
+gate = threading.Event()
+
+
+async def held(word: str) -> str:
+    """Until the gate opens."""
+    while not gate.is_set():
+        await asyncio.sleep(0.01)
+    return word.upper()
+
+
 def broken() -> str:
     raise ValueError("the password is hunter2")
 
@@ -35,6 +46,7 @@ CONFIRM = ("ask_person", {"prompt": "Confirm?", "schema": NAME})
 # message: what the model does, reply by reply; a call is (tool, arguments), a text ends the Run
 SCRIPTS = {
     "two tools": [[("count", {"word": "one"}), ("slow", {"word": "two"})], "done"],
+    "a tool that is held": [[("count", {"word": "one"}), ("held", {"word": "two"})], "done"],
     "tool and wait": [[("count", {"word": "one"}), ("deploy", {"service": "a", "version": "1"})], "done"],
     "two deployments": [
         [("deploy", {"service": "a", "version": "1"}), ("deploy", {"service": "b", "version": "2"})], "done",
@@ -106,7 +118,7 @@ agent(
     "scripted",
     instructions="Follow the script.",
     actions=[Deploy],
-    tools=[count, slow, broken, command("shell", "sh", "-c", description="Runs a script.")],
+    tools=[count, slow, held, broken, command("shell", "sh", "-c", description="Runs a script.")],
     model=scripted,
     steps=20,
     children=["scripted", "orphan"],

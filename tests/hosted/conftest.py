@@ -38,15 +38,15 @@ class Hand:
         self.threads = ThreadPoolExecutor(1)
         self.turn = None
 
-    def __call__(self, run: Run | None = None, *, turn=None, until: str | None = None) -> Run:
-        """`until`: the turn is cut off when a tool has written this line."""
+    def __call__(self, run: Run | None = None, *, turn=None, until=None) -> Run:
+        """`until()`: the turn is cut off when this is so."""
         self.turn = turn or cast.claim(run)
         asyncio.run(self._take(until))
         return Run.objects.get(pk=self.turn.run.pk)
 
-    async def _take(self, until: str | None) -> None:
+    async def _take(self, until) -> None:
         task = asyncio.create_task(take(self.turn, self.call))
-        while until and until not in loops.runs():
+        while until and not await self.call(until):
             await asyncio.sleep(0)
         if until:
             task.cancel()

@@ -7,8 +7,9 @@ from django.db import connection
 
 from runtime_app import transitions
 from runtime_app.errors import LeaseLost, RunEnded
-from runtime_app.models import Effect, Instance, Request, Run
+from runtime_app.models import Effect, Entry, Instance, Request, Run
 from tests.cast import Answer, Deny, Recover, claim, intend, send
+from tests.hosted import agents
 from tests.hosted.loops import runs
 
 
@@ -162,10 +163,12 @@ def _transactions(table: str) -> set[str]:
 
 def test_a_finished_tool_never_runs_again(northgate, worked, told):
     """R22: the worker is gone after the first tool's result; another takes the Run up."""
-    run = start(northgate, "two tools")
+    agents.gate.clear()
+    run = start(northgate, "a tool that is held")
     with pytest.raises(asyncio.CancelledError):
-        worked(run, until="slow two")
+        worked(run, until=lambda: Entry.objects.filter(kind="result").exists())
     transitions.give_back(worked.turn)
+    agents.gate.set()
     assert told(worked(run)) == ["3 letters", "TWO"]
     assert runs().count("count one") == 1
     assert runs().count("model") == 2, "the journaled reply was not asked for again"

@@ -71,9 +71,10 @@ def test_what_was_disputed_meanwhile_is_compensated_once(northgate):
     assert intend().action.name == "recall"
 
 
-def test_what_did_not_happen_after_all_is_not_undone(northgate):
+def test_what_did_not_happen_after_all_is_not_undone(northgate, clock):
     """R24: nor is it asked for again."""
     effect, approval = compensating(northgate)
+    clock.move(seconds=60)  # it can no more be sent
     northgate.says("Otto", asked_about(effect), Finding("not_committed", "never came"))
     northgate.approves("Ada", approval)
     assert intend() is None
