@@ -27,7 +27,12 @@ REALITY = [
     Mutant(
         "sent again though known", "R24", T + "granting.py",
         'if request.effect_id and effect.state != "uncertain":', "if False:",
-        REMEDIES + "test_what_a_person_established_is_not_sent_again",
+        REMEDIES + "test_the_dispatch_looks_once_more_whether_it_was_established",
+    ),
+    Mutant(
+        "asked for again though known", "R24", T + "evidence.py",
+        "        if effect.state in states.SETTLED:\n            _send", "        if False:\n            _send",
+        REMEDIES + "test_what_was_established_is_not_asked_for_again",
     ),
     Mutant(
         "older epoch's Grant", "R16", T + "granting.py",

@@ -12,7 +12,7 @@ from runtime_app.ids import uuid7
 from runtime_app.models import Attempt, Blocker, Effect, Epoch, Evidence, Grant, Now, Request, Run
 from runtime_app.permissions import Actor
 from runtime_app.selectors.claimable import claimable
-from runtime_app.transitions import Ask, Child, Question, epochs
+from runtime_app.transitions import Ask, Child, Question, epochs, evidence
 from tests.cast import KEY_NAME, Approve, Finding, Recover, claim, intend, send
 from tests.runtime.test_reality import Recall, Ship, nothing_sent, shipped  # noqa: F401
 
@@ -74,6 +74,16 @@ def test_what_a_person_established_is_not_sent_again(northgate):
     assert Grant.objects.get(run=again).state == "void"
     assert intend() is None and Attempt.objects.count() == 1
     assert Run.objects.get(pk=again.pk).state == "queued"
+
+
+def test_the_dispatch_looks_once_more_whether_it_was_established(northgate, monkeypatch):
+    """R16, R24: whatever left its Grant unused."""
+    monkeypatch.setattr(evidence, "_send_no_more", lambda *_: None)
+    effect, again = sent_again(northgate)
+    northgate.says("Olga", asked_about(effect), Finding("committed", "the parcel is there"))
+    assert Grant.objects.get(run=again).state == "unused"
+    assert intend() is None and Attempt.objects.count() == 1
+    assert Grant.objects.get(run=again).state == "void"
 
 
 def test_whoever_establishes_it_the_run_that_sent_it_again_goes_on(northgate):
