@@ -31,7 +31,7 @@ REALITY = [
     ),
     Mutant(
         "asked for again though known", "R24", T + "evidence.py",
-        "        if effect.state in states.SETTLED:\n            _send", "        if False:\n            _send",
+        "        if effect.state in states.SETTLED:\n            take", "        if False:\n            take",
         REMEDIES + "test_what_was_established_is_not_asked_for_again",
     ),
     Mutant(

@@ -24,7 +24,6 @@ from .errors import GrantUnusable, InvalidResponse, LeaseLost, RunEnded, SaysoEr
 WAIT = 30  # seconds: the longest that one long poll is held
 BEAT = 15  # seconds between two heartbeats: a quarter of the Lease
 AGAIN = {429, 502, 503, 504}
-ENDED = {"succeeded", "failed", "cancelled", "blocked"}
 CODES = {each.code: each for each in SaysoError.__subclasses__()}
 T = TypeVar("T")
 Steps = Generator[Any, Any, T]

@@ -19,8 +19,9 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 import httpx
 
-from .calling import ENDED, WAIT, Call, Calling, Do, Event, NotGiven, Pause, Report, Request, Run, Steps, Unreachable
+from .calling import WAIT, Call, Calling, Do, Event, NotGiven, Pause, Report, Request, Run, Steps, Unreachable
 from .errors import RunEnded
+from .states import ENDED
 
 __all__ = ["AsyncSayso", "Event", "NotGiven", "Report", "Request", "Run", "Sayso", "Unreachable"]
 

@@ -5,17 +5,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
 
-from django.db.models import Q
-
 from . import clock, sealed, statements
 from .errors import NotSignedIn
-from .models import Credential, Instance, Now
+from .models import Credential, Instance
 from .permissions import Actor, Context
 
 PREFIX = 12  # characters of the random part, shown and stored in clear
 SEEN_EVERY = 60  # seconds: the last use is written down at most so often
-
-_ALIVE = "revoked_at is null and (expires_at is null or expires_at > sayso_now())"
 
 WORDS = {"provisioner": "sayso_p_", "instance": "sayso_i_"}
 
@@ -49,7 +45,8 @@ def authenticate(token: str, *, scope: str, kind: str, address: str = "") -> tup
     if not token.isascii() or not token.startswith(tuple(WORDS.values())) or len(token) > 200:
         raise refused
     kept = stored(token)
-    found = statements.first(Credential, f"where prefix = %s and kind = %s and {_ALIVE}", kept["prefix"], kind)
+    mine = f"where prefix = %s and kind = %s and {Credential.LIVES_SQL}"
+    found = statements.first(Credential, mine, kept["prefix"], kind)
     if found is None or not compare_digest(found.hash, kept["hash"]) or scope not in found.scopes:
         raise refused
     if found.instance_id:
@@ -70,8 +67,7 @@ def context_of(credential: Credential) -> Context:
 
 def live():
     """Neither revoked nor expired, and of no deleted Instance."""
-    unexpired = Q(expires_at=None) | Q(expires_at__gt=Now())
-    return Credential.objects.filter(unexpired, revoked_at=None, instance__deleted_at=None)
+    return Credential.objects.filter(Credential.LIVES, instance__deleted_at=None)
 
 
 def _seen(found: Credential, address: str) -> None:

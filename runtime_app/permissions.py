@@ -21,7 +21,6 @@ from .models import (
     Event,
     Instance,
     Membership,
-    Now,
     Request,
     Response,
     Role,
@@ -120,10 +119,9 @@ where m.tenant_id = %s and m.user_id = %s and u.is_active
 """
 
 
-_LIVE = """
+_LIVE = f"""
 exists (select from runtime_app_credential c left join runtime_app_instance i on i.id = c.instance_id
-where c.id = %s and c.tenant_id = %s and c.revoked_at is null and (c.expires_at is null or c.expires_at > sayso_now())
-and i.deleted_at is null)
+where c.id = %s and c.tenant_id = %s and {Credential.LIVES_SQL} and i.deleted_at is null)
 """
 _OF_OWN_RUNS = "run_id in (select id from runtime_app_run where instance_id = %s and not hosted)"
 _OWN_ROWS = {
@@ -144,9 +142,8 @@ def seen(model, context: Context, where: str, *values):
 
 
 def _live(context: Context):
-    unexpired = Q(expires_at=None) | Q(expires_at__gt=Now())
     return Credential.objects.filter(
-        unexpired, pk=context.credential_id, tenant_id=context.tenant_id, revoked_at=None, instance__deleted_at=None
+        Credential.LIVES, pk=context.credential_id, tenant_id=context.tenant_id, instance__deleted_at=None
     )
 
 

@@ -14,6 +14,8 @@ class Credential(TenantRoot):
     """A provisioner token makes Instances; an instance credential is one. Bound to one tenant, one Environment and
     scopes. Of its 256 random bits only a hash is kept; `prefix` finds it and may be shown."""
 
+    LIVES = Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=Now()))
+    LIVES_SQL = "revoked_at is null and (expires_at is null or expires_at > sayso_now())"  # the same, written out
     KINDS = [("provisioner", "Provisioner token"), ("instance", "Instance credential")]
 
     kind = models.CharField(max_length=20, choices=KINDS)

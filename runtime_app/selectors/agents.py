@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from django.db.models import Count, Q
+from django.db.models import Count
 
 from .. import clock, registrations, states
-from ..models import Credential, Instance, Now, Registration, Request, Run
+from ..models import Credential, Instance, Registration, Request, Run
 from ..permissions import Context, Roles, may_administer, visible
 from .rows import before, one, page
 
@@ -14,7 +14,6 @@ PAGE = 20
 TOKENS = 200  # those that live first: what can be revoked is not crowded out by what was
 HOSTED = 200
 RECENT = 300  # Runs that are looked through for actions nobody described
-ALIVE = Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=Now()))
 
 
 @dataclass
@@ -44,8 +43,8 @@ def agents(context: Context, held: Roles, *, deleted: bool = False, last=None) -
     if not last and not deleted:
         hosted = visible(Instance, context).filter(hosted=True).select_related("environment", "owner")
         made.hosted = list(hosted.order_by("agent", "environment__name")[:HOSTED])
-        tokens = _credentials(context).filter(kind="provisioner").annotate(alive=ALIVE).order_by("-alive", "-made_at")
-        made.tokens = [stood(each, made.now) for each in tokens[:TOKENS]]
+        tokens = _credentials(context).filter(kind="provisioner").annotate(lives=Credential.LIVES)
+        made.tokens = [stood(each, made.now) for each in tokens.order_by("-lives", "-made_at")[:TOKENS]]
     return made
 
 

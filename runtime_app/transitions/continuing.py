@@ -122,7 +122,7 @@ def _left(change: Change, run: Run) -> tuple[bool, bool]:
     return children, open_waits
 
 
-def take_back(change: Change, run: Run) -> list[str]:
+def take_back(change: Change, run: Run, why: str = "the Run ended") -> list[str]:
     """Cancel what still waits and withdraw what was not sent. Requests are locked by id, then Effects (R05). Returns
     the ids of Effects that were sent, or may have been, and are not settled."""
     pending = Request.objects.select_for_update(no_key=True).filter(
@@ -134,12 +134,12 @@ def take_back(change: Change, run: Run) -> list[str]:
     remaining = []
     for effect in unsettled.order_by("pk"):
         if effect.state == "prepared":
-            withdraw(change, run, effect, "the Run ended")
+            withdraw(change, run, effect, why)
         else:
             remaining.append(str(effect.pk))
     if run.recovery == "redispatch" or not run.hosted:  # Grants that prepared nothing
         for made in Grant.objects.filter(run_id=run.pk, state="unused").select_related("request"):
-            revoke(change, run, made.request, "the Run ended")
+            revoke(change, run, made.request, why)
     return remaining
 
 

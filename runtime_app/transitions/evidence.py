@@ -6,13 +6,13 @@ from uuid import UUID
 from .. import actions, canonical, permissions, states
 from ..errors import InvalidInput, InvalidResponse, NotAuthorized, NotFound
 from ..ids import parse_id
-from ..models import Attempt, Effect, Evidence, EvidenceFile, Grant, Request, Response, Run
+from ..models import Attempt, Effect, Evidence, EvidenceFile, Request, Response, Run
 from ..models.effects import GRADES
 from ..permissions import Actor
 from ..responses import File, Finding
 from .blocking import block_on, can_block
 from .change import Change, transition
-from .continuing import close, revoke, wake
+from .continuing import take_back, wake
 from .raising import raise_unknown
 from .resolving import earlier_response, resolve, said_of
 
@@ -111,15 +111,8 @@ def wake_recoverers(change: Change, effect: Effect) -> None:
     for pk in again.order_by("pk").values_list("pk", flat=True):
         run = change.lock(Run, pk)
         if effect.state in states.SETTLED:
-            _send_no_more(change, run)
+            take_back(change, run, "its outcome was established meanwhile")
         wake(change, run)
-
-
-def _send_no_more(change: Change, run: Run) -> None:
-    for request in Request.objects.select_for_update(no_key=True).filter(run_id=run.pk, state="pending").order_by("pk"):
-        close(change, run, request, "cancelled")
-    for made in Grant.objects.filter(run_id=run.pk, state="unused").select_related("request"):
-        revoke(change, run, made.request, "its outcome was established meanwhile")
 
 
 def conclude(

@@ -16,3 +16,9 @@ def northgate(houses):
 @pytest.fixture
 def harbour(houses):
     return houses[1]
+
+
+@pytest.fixture
+def mailer(northgate):
+    """An agent elsewhere, of northgate in staging."""
+    return cast.elsewhere(northgate)

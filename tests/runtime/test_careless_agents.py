@@ -8,16 +8,11 @@ from runtime_app import permissions, selectors, transitions
 from runtime_app.errors import IdempotencyConflict, InvalidInput, InvalidResponse, LeaseLost, NotFound
 from runtime_app.models import Blocker, Effect, Evidence, Grant, Registration, Request, Run
 from runtime_app.transitions import Ask, Question
-from tests.cast import KEY_NAME, Answer, Approve, Deny, Recover, elsewhere, intend, uuid7
+from tests.cast import KEY_NAME, Answer, Approve, Deny, Recover, intend, uuid7
 from tests.runtime.test_reality import Recall, Ship, nothing_sent  # noqa: F401
 
 pytestmark = pytest.mark.django_db(transaction=True)
 MAIL = Ask("mail", "mail/send", '{"to":"a@b.c"}')
-
-
-@pytest.fixture
-def mailer(northgate):
-    return elsewhere(northgate)
 
 
 def stands(run) -> Run:

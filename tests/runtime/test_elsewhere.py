@@ -20,11 +20,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 MAIL = Ask("mail", "mail/send", '{"to":"a@b.c","times":1.0}')
 
 
-@pytest.fixture
-def mailer(northgate):
-    return elsewhere(northgate)
-
-
 def state(run) -> str:
     return Run.objects.get(pk=getattr(run, "run_id", run.pk)).state
 

@@ -78,7 +78,7 @@ def test_what_a_person_established_is_not_sent_again(northgate):
 
 def test_the_dispatch_looks_once_more_whether_it_was_established(northgate, monkeypatch):
     """R16, R24: whatever left its Grant unused."""
-    monkeypatch.setattr(evidence, "_send_no_more", lambda *_: None)
+    monkeypatch.setattr(evidence, "take_back", lambda *_: None)
     effect, again = sent_again(northgate)
     northgate.says("Olga", asked_about(effect), Finding("committed", "the parcel is there"))
     assert Grant.objects.get(run=again).state == "unused"

@@ -25,11 +25,6 @@ WANTED = Question("q", "Which token?", FORM)
 
 
 @pytest.fixture
-def mailer(northgate):
-    return elsewhere(northgate)
-
-
-@pytest.fixture
 def asked(mailer):
     return mailer.asks(mailer.begins(), WANTED)
 

@@ -11,16 +11,11 @@ from django.test import Client
 from runtime_app import selectors, transitions
 from runtime_app.models import Effect, Grant, Registration, Request, Run
 from runtime_app.responses import Deny, Finding, Recover
-from tests.cast import claim, deployment, elsewhere, intend, send
+from tests.cast import claim, deployment, intend, send
 from tests.console.stage import visitor
 from tests.runtime.test_reality import shipped
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def mailer(northgate):
-    return elsewhere(northgate)
 
 
 def judged(lines: list[dict], path) -> str:
