@@ -12,7 +12,7 @@ from runtime_app.errors import (
     NotSignedIn,
     RunEnded,
 )
-from runtime_app.models import Credential, Effect, Evidence, Grant, Now, Registration, Request, Run
+from runtime_app.models import Credential, Effect, Evidence, Grant, Now, Registration, Request, Run, Session
 from runtime_app.transitions import Ask, Question
 from tests.cast import KEY_NAME, Answer, Approve, Deny, Finding, Recover, Resume, elsewhere, uuid7
 
@@ -22,6 +22,21 @@ MAIL = Ask("mail", "mail/send", '{"to":"a@b.c","times":1.0}')
 
 def state(run) -> str:
     return Run.objects.get(pk=getattr(run, "run_id", run.pk)).state
+
+
+def test_to_a_credential_that_ended_nothing_is_there_any_more(northgate, mailer):
+    """R06, R07: what it may see is looked up with it, by `find` as by lists."""
+    run = mailer.begins()
+    request = mailer.asks(run, MAIL)
+    northgate.approves("Ada", request)
+    theirs = {Session: run.session_id, Run: run.pk, Request: request.pk, Effect: Effect.objects.get().pk}
+    for model, pk in theirs.items():
+        assert permissions.find(model, mailer.context, pk).pk == pk
+    Credential.objects.filter(kind="instance").update(revoked_at=Now())
+    for model, pk in theirs.items():
+        with pytest.raises(NotFound):
+            permissions.find(model, mailer.context, pk)
+        assert not permissions.visible(model, mailer.context).exists()
 
 
 # ------------------------------------------------------------------ a Run with turns of its own
